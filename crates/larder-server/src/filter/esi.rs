@@ -1,7 +1,7 @@
 //! ESI in the bytes of a page: bytes in, text and includes out.
 //!
-//! Behaviour: Varnish's `cache_esi_parse.c`. A page may come in any number of pieces, and holds any bytes: what is no
-//! ESI goes out as it came, and what is broken is left out and counted.
+//! Behaviour: Varnish's `cache_esi_parse.c`, and beside it all of ESI 1.0 where [`Rules::is_full`] says so. A page may come in
+//! any number of pieces, and holds any bytes: what is no ESI goes out as it came, and what is broken is left out and counted.
 //!
 //! ```text
 //! <esi:include src="/part" onerror="continue"/>    an include
@@ -9,16 +9,28 @@
 //! <esi:comment text="..."/>                        left out
 //! <!--esi ... -->                                  what is between them
 //! <!-- ... -->, <![CDATA[ ... ]]>                  as they are, whatever is in them
+//! <esi:choose>, <esi:try> and what is in them      marks, where all is read
+//! <esi:vars> $(NAME) </esi:vars>                   a variable, where all is read
 //! ```
 
 mod element;
+mod expression;
+mod flow;
+mod nesting;
+mod place;
 mod url;
+mod variable;
 
 use bytes::Bytes;
 
-use element::{Element, Kind, Rest};
+use element::{Element, Kind, Nest, Rest};
+use expression::Test;
+pub use flow::Flow;
+pub use nesting::Mark;
+use nesting::Nesting;
+use place::{Found, Vars};
 pub use url::Include;
-use url::Reading;
+pub use variable::{Place, Variable, Visitor};
 
 /// What of the parameter `feature` concerns the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +41,7 @@ pub struct Rules {
     pub reads_tags: bool,
     /// `https://` in an include counts as `http://` (`esi_ignore_https`); otherwise it is refused.
     pub takes_https: bool,
-    /// What stands in `esi:choose`, `esi:except` and `esi:inline` is left out: nobody decides which of it is meant. And URLs are
-    /// those of RFC 3986. Otherwise all is read as by Varnish.
+    /// All of ESI 1.0 is read, and URLs are those of RFC 3986; otherwise what Varnish reads.
     pub is_full: bool,
     /// A byte order mark is left out (`esi_remove_bom`).
     pub removes_bom: bool,
@@ -43,6 +54,10 @@ pub enum Event {
     Text(Bytes),
     /// An include.
     Include(Include),
+    /// A variable in the text.
+    Variable(Variable, Place),
+    /// What follows is for some visitors, or depends on others.
+    Mark(Mark),
 }
 
 /// Reads a page piece by piece. It keeps no more than the element at hand, whose values are limited.
@@ -53,8 +68,10 @@ pub struct Parser {
     held: Vec<u8>,
     /// Between `<esi:remove>` and its end.
     removes: bool,
-    /// In how many elements whose content is left out.
-    hidden: u32,
+    /// The elements that it is in.
+    nesting: Nesting,
+    /// In `<esi:vars>`, what is known of the text.
+    vars: Option<Vars>,
     /// Between `<!--esi` and its end.
     in_comment: bool,
     element: Element,
@@ -73,6 +90,8 @@ pub struct Findings {
     pub faults: u64,
     /// What the first fault was.
     pub first_fault: Option<&'static str>,
+    /// Whether it has variables, so that not all see the same.
+    pub has_variables: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +165,8 @@ impl Parser {
             state: State::Start,
             held: Vec::new(),
             removes: false,
-            hidden: 0,
+            nesting: Nesting::default(),
+            vars: None,
             in_comment: false,
             element: Element::default(),
             findings: Findings::default(),
@@ -172,6 +192,9 @@ impl Parser {
             }
         }
         self.state = State::Plain;
+        self.end_reference(events);
+        let fault = self.nesting.finish(|mark| events.push(Event::Mark(mark)));
+        self.note(fault);
         self.findings
     }
 
@@ -316,7 +339,7 @@ impl Parser {
             Beginning::Esi | Beginning::EsiEnd => {
                 self.held.drain(..taken);
                 self.findings.has_esi = true;
-                self.element = Element::new(begins == Beginning::EsiEnd);
+                self.element = Element::new(begins == Beginning::EsiEnd, self.rules.is_full);
                 self.state = State::Element;
             }
         }
@@ -377,8 +400,10 @@ impl Parser {
             Rest::Again => return at,
             Rest::End { is_whole } => {
                 self.state = State::Text(0);
-                if is_whole {
-                    self.ended(events);
+                match self.element.kind {
+                    Kind::Nest(nest) => self.nested(nest, is_whole, events),
+                    _ if is_whole => self.ended(events),
+                    _ => {}
                 }
             }
         }
@@ -390,20 +415,16 @@ impl Parser {
         let element = std::mem::take(&mut self.element);
         let (is_end, is_empty) = (element.is_end, element.is_empty);
         match element.kind {
-            Kind::Branch if !self.rules.is_full => self.fault("an unknown element"),
-            Kind::Branch => {
-                self.fault("an element of which larder leaves the content out");
-                self.hidden = match (is_end, is_empty) {
-                    (true, _) => self.hidden.saturating_sub(1),
-                    (false, true) => self.hidden,
-                    (false, false) => self.hidden.saturating_add(1),
-                };
-            }
-            _ if self.hidden > 0 => {}
+            _ if self.nesting.hides() => {}
             Kind::Include | Kind::Comment if self.removes => self.fault("an element in <esi:remove>"),
             Kind::Include | Kind::Comment if is_end => self.fault("the end of an element that has none"),
-            Kind::Include => match element.include(self.reading()) {
-                Ok(include) => events.push(Event::Include(include)),
+            Kind::Include if !self.nesting.shows() => self.fault("an element in <esi:choose> or <esi:try> itself"),
+            Kind::Include => match element.include(self.rules.takes_https) {
+                Ok(include) => {
+                    self.end_reference(events);
+                    self.findings.has_variables |= include.written.is_some();
+                    events.push(Event::Include(include));
+                }
                 Err(fault) => self.fault(fault),
             },
             Kind::Comment if !is_empty => self.fault("<esi:comment> without its \"/\""),
@@ -412,20 +433,65 @@ impl Parser {
             Kind::Remove if self.removes && !is_end => self.fault("<esi:remove> in <esi:remove>"),
             Kind::Remove if !self.removes && is_end => self.fault("</esi:remove> without its beginning"),
             Kind::Remove => self.removes = !is_end,
-            Kind::Unknown => self.fault("an unknown element"),
+            Kind::Nest(_) | Kind::Unknown => self.fault("an unknown element"),
         }
     }
 
-    fn reading(&self) -> Reading {
-        match self.rules.is_full {
-            true => Reading::Full,
-            false => Reading::Varnish { takes_https: self.rules.takes_https },
+    /// Goes into an element that has others in it, or out of it. One that is broken counts: its content is not meant for all.
+    fn nested(&mut self, nest: Nest, is_whole: bool, events: &mut Vec<Event>) {
+        let element = std::mem::take(&mut self.element);
+        if self.removes {
+            return self.fault("an element in <esi:remove>");
+        }
+        let test = (nest == Nest::When && !element.is_end).then(|| match element.test() {
+            _ if !is_whole => Err("a broken <esi:when>"),
+            Some(text) => Test::parse(&text),
+            None => Err("<esi:when> without test"),
+        });
+        if let Some(Err(fault)) = test {
+            self.fault(fault);
+        }
+        let test = test.and_then(Result::ok).map(Box::new);
+        self.end_reference(events);
+        let has_variables = &mut self.findings.has_variables;
+        let mut mark = |mark: Mark| {
+            *has_variables |= matches!(mark, Mark::When(Some(_)));
+            events.push(Event::Mark(mark));
+        };
+        let begun = (!element.is_end).then(|| self.nesting.begin(nest, test, &mut mark)).flatten();
+        let ended = (element.is_end || element.is_empty).then(|| self.nesting.end(nest, &mut mark)).flatten();
+        self.note(begun);
+        self.note(ended);
+        self.vars = self.nesting.is_in_vars().then(|| self.vars.take().unwrap_or_default());
+    }
+
+    /// Lets go of what may have become a variable.
+    fn end_reference(&mut self, events: &mut Vec<Event>) {
+        if let Some(vars) = &mut self.vars {
+            vars.let_go(|found| add(found, events));
         }
     }
 
-    fn emit(&self, bytes: Bytes, events: &mut Vec<Event>) {
-        if !self.removes && self.hidden == 0 && !bytes.is_empty() {
-            events.push(Event::Text(bytes));
+    fn emit(&mut self, bytes: Bytes, events: &mut Vec<Event>) {
+        if self.removes || bytes.is_empty() || !self.nesting.shows() {
+            return;
+        }
+        let Some(vars) = &mut self.vars else { return events.push(Event::Text(bytes)) };
+        let (mut has_any, mut unknown) = (false, 0_u64);
+        vars.feed(&bytes, |found| {
+            if let Found::Variable(variable, _) = &found {
+                has_any = true;
+                unknown += u64::from(variable.is_unknown());
+            }
+            add(found, events);
+        });
+        self.findings.has_variables |= has_any;
+        (0..unknown).for_each(|_| self.fault("an unknown variable"));
+    }
+
+    fn note(&mut self, fault: Option<&'static str>) {
+        if let Some(fault) = fault {
+            self.fault(fault);
         }
     }
 
@@ -438,6 +504,15 @@ impl Parser {
     fn fault(&mut self, what: &'static str) {
         self.findings.faults += 1;
         self.findings.first_fault.get_or_insert(what);
+    }
+}
+
+/// Adds what was found in a text with variables.
+fn add(found: Found, events: &mut Vec<Event>) {
+    match found {
+        Found::Text(bytes) if bytes.is_empty() => {}
+        Found::Text(bytes) => events.push(Event::Text(bytes)),
+        Found::Variable(variable, place) => events.push(Event::Variable(variable, place)),
     }
 }
 

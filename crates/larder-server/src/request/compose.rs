@@ -28,10 +28,8 @@ use crate::tempfile;
 use super::esi::at_once::{AtOnce, Begun};
 use super::pieces::{self, Pieces};
 use super::{Content, Ranges, Response, esi, page, ssi};
-use parts::Page;
+use parts::{PARTS_MAX, Page};
 
-/// How many parts may wait for their turn; the page is read no further then.
-const PARTS_MAX: usize = 64;
 /// How much of the whole may wait for the client.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
@@ -83,6 +81,7 @@ fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, c
         ex.reply.esi_base = None;
         return response;
     }
+    ex.reply.is_personal = esi::is_personal(&response.content, &includes, ex);
     let last_modified = esi::adapt(&mut ex.reply.fields, &includes, response.last_modified);
     let (source, reading) = match made {
         AtOnce::Whole(bytes) => {

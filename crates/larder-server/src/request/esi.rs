@@ -21,17 +21,22 @@ use super::compose::parts::{Fallback, Inner, OnError, Page, Pending, Unwanted, W
 use super::origin_request::passed_on::CONDITIONAL;
 use super::pieces::Pieces;
 use super::{Content, Response, subrequest};
-use at_once::{AtOnce, Begun, Rest};
+use at_once::{AtOnce, Begun};
 use read::READ_BYTES;
+use way::{Item, Way, visitor};
 
 pub mod at_once;
 mod directive;
+mod personal;
 mod read;
+mod way;
+
+pub use personal::is_personal;
 
 /// What is known of a page with ESI before it is read.
 pub struct Includes {
     /// The URL that includes are relative to.
-    base: Box<[u8]>,
+    base: Rc<[u8]>,
     rules: Rules,
     /// How deep they may lie in each other.
     depth_max: u32,
@@ -68,7 +73,7 @@ pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
     let policy = policy::esi(cx.origin(ex)?, ex)?;
     let parameters = &policy.parameters;
     Some(Includes {
-        base: ex.reply.esi_base.clone()?,
+        base: ex.reply.esi_base.as_deref()?.into(),
         rules: policy::vcl::esi_rules(policy),
         depth_max: parameters.max_esi_depth,
         is_by_directive: false,
@@ -154,7 +159,7 @@ pub fn at_once(
 /// Reads `source` to its end, and includes what it says.
 pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Result<(), Unwanted> {
     let mut parser = Parser::new(includes.rules);
-    let mut events = Vec::new();
+    let (mut events, mut way) = (Vec::new(), Way::default());
     loop {
         let mut piece = match source.next(&page.cx).await {
             Ok(Some(piece)) => piece,
@@ -164,7 +169,7 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
         while !piece.is_empty() {
             let part = piece.split_to(piece.len().min(READ_BYTES));
             parser.feed(&part, &mut events);
-            done(&mut events, page, includes).await?;
+            done(&mut events, &mut way, page, includes).await?;
         }
     }
     let findings = parser.finish(&mut events);
@@ -172,13 +177,15 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
     if includes.is_by_directive {
         tell(&findings, &page.ex, &page.cx);
     }
-    done(&mut events, page, includes).await
+    done(&mut events, &mut way, page, includes).await
 }
 
 /// Goes on with a page that has begun.
 pub async fn go_on(page: &mut Page, mut begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
     page.text(std::mem::take(&mut begun.text)).await?;
-    let fallback = fallback(begun.next_include(), includes, page);
+    let mut way = begun.way();
+    let next = begun.next_include().and_then(|include| include.seen_by(&visitor(&page.ex)).ok());
+    let fallback = fallback(next.as_deref(), includes, page);
     match begun.next.take() {
         None => {}
         Some((Pending::Failed(why), OnError::End)) => return Err(page.fail(why).await),
@@ -186,24 +193,31 @@ pub async fn go_on(page: &mut Page, mut begun: Begun, includes: &Includes) -> Re
             page.include(Inner::Begun(pending), fallback, Wait::AtMost(PATIENCE), on_error).await?;
         }
     }
-    for part in begun.rest() {
-        match part {
-            Rest::Text(bytes) => page.text(bytes).await?,
-            Rest::Include(include) => one(include, page, includes).await?,
+    for found in begun.rest() {
+        if let Some(item) = way.take(found, &visitor(&page.ex)) {
+            put_in(item, page, includes).await?;
         }
     }
     Ok(())
 }
 
 /// Does what was read.
-async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
+async fn done(events: &mut Vec<Event>, way: &mut Way, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
     for event in events.drain(..) {
-        match event {
-            Event::Text(bytes) => page.text(bytes).await?,
-            Event::Include(include) => one(&include, page, includes).await?,
+        if let Some(item) = way.take((&event).into(), &visitor(&page.ex)) {
+            put_in(item, page, includes).await?;
         }
     }
     Ok(())
+}
+
+/// Puts something into the whole.
+async fn put_in(item: Item<'_>, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
+    match item {
+        Item::Text(bytes) => page.text(bytes).await,
+        Item::Include(include) => one(&include, page, includes).await,
+        Item::Broken(why) => broken(why.to_owned(), includes.on_error, page).await,
+    }
 }
 
 /// Includes one page.
@@ -216,15 +230,18 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
             let fallback = fallback(Some(include), includes, page);
             page.include(Inner::New(inner), fallback, Wait::AtMost(PATIENCE), on_error).await
         }
-        Err(why) => {
-            failed(&why, &page.ex, &page.cx);
-            // Of these there may be many in a row, and nothing else waits for anything.
-            tokio::task::coop::consume_budget().await;
-            match on_error {
-                OnError::Show | OnError::Skip => Ok(()),
-                OnError::End => Err(page.fail(why).await),
-            }
-        }
+        Err(why) => broken(why, on_error, page).await,
+    }
+}
+
+/// Does what is to be done for an include that is not asked for.
+async fn broken(why: String, on_error: OnError, page: &mut Page) -> Result<(), Unwanted> {
+    failed(&why, &page.ex, &page.cx);
+    // Of these there may be many in a row, and nothing else waits for anything.
+    tokio::task::coop::consume_budget().await;
+    match on_error {
+        OnError::Show | OnError::Skip => Ok(()),
+        OnError::End => Err(page.fail(why).await),
     }
 }
 
@@ -247,12 +264,17 @@ fn other_of(include: &Include, includes: &Includes, page: &Exchange, cx: &Cx) ->
     request(alt, &includes.base, page, cx).inspect_err(|why| failed(why, page, cx)).ok()
 }
 
-/// Says why an include failed before it was asked for: a page could have thousands of them.
+/// Says why an include failed before it was asked for.
 fn failed(why: &str, ex: &Exchange, cx: &Cx) {
-    if ex.request.nested.ssi.as_ref().is_some_and(|shared| !shared.is_news(why)) {
+    say(LogLevel::Error, why, ex, cx);
+}
+
+/// Logs something once a request: a page could have thousands of it.
+fn say(level: LogLevel, what: &str, ex: &Exchange, cx: &Cx) {
+    if ex.request.nested.ssi.as_ref().is_some_and(|shared| !shared.is_news(what)) {
         return;
     }
-    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("ESI: {why}"));
+    cx.local.logs.error(cx, ex, level, format_args!("ESI: {what}"));
 }
 
 /// Counts an include. An error says that there are too many, in each other or at all.

@@ -12,6 +12,7 @@ mod compression;
 mod config;
 mod early_hints;
 mod esi;
+mod esi_choices;
 mod failures;
 mod files;
 mod films;

@@ -1,10 +1,10 @@
 //! An element of ESI: its name and its attributes.
 
 use super::is_space;
-use super::url::{Include, Reading};
+use super::url::{Include, Reading, restored};
 
 /// The longest name of an element or attribute that means something.
-const NAME_BYTES_MAX: usize = 8;
+const NAME_BYTES_MAX: usize = 9;
 /// The longest value of an attribute.
 const VALUE_BYTES_MAX: usize = 8 * 1024;
 
@@ -25,7 +25,10 @@ pub struct Element {
     value: Vec<u8>,
     src: Option<Vec<u8>>,
     alt: Option<Vec<u8>>,
+    test: Option<Vec<u8>>,
     goes_on: bool,
+    /// Whether all elements of ESI 1.0 are known.
+    is_full: bool,
 }
 
 /// The elements.
@@ -37,11 +40,32 @@ pub enum Kind {
     Remove,
     /// `esi:comment`
     Comment,
-    /// `esi:choose`, `esi:except` or `esi:inline`
-    Branch,
+    /// One that has others in it, and is known where all of ESI 1.0 is read.
+    Nest(Nest),
     /// None of them.
     #[default]
     Unknown,
+}
+
+/// The elements that have others in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nest {
+    /// `esi:choose`
+    Choose,
+    /// `esi:when`
+    When,
+    /// `esi:otherwise`
+    Otherwise,
+    /// `esi:try`
+    Try,
+    /// `esi:attempt`
+    Attempt,
+    /// `esi:except`
+    Except,
+    /// `esi:vars`
+    Vars,
+    /// `esi:inline`
+    Inline,
 }
 
 /// What comes behind a byte of an element.
@@ -77,8 +101,8 @@ enum State {
 
 impl Element {
     /// One whose name comes next.
-    pub fn new(is_end: bool) -> Self {
-        Self { is_end, ..Self::default() }
+    pub fn new(is_end: bool, is_full: bool) -> Self {
+        Self { is_end, is_full, ..Self::default() }
     }
 
     /// Takes a byte.
@@ -100,7 +124,10 @@ impl Element {
                 self.state = State::Value(None);
                 return Rest::Again;
             }
-            State::Value(_) if byte == b'>' => return self.broken("the value of an attribute that does not end"),
+            // A test compares by it.
+            State::Value(quote) if byte == b'>' && !(quote.is_some() && self.kind == Kind::Nest(Nest::When)) => {
+                return self.broken("the value of an attribute that does not end");
+            }
             State::Value(Some(quote)) if byte == quote => self.valued(),
             State::Value(None) if is_space(byte) => self.valued(),
             State::Value(_) if self.value.len() == VALUE_BYTES_MAX => return self.broken("a value that is too long"),
@@ -123,8 +150,10 @@ impl Element {
             b"include" => Kind::Include,
             b"remove" => Kind::Remove,
             b"comment" => Kind::Comment,
-            b"choose" | b"except" | b"inline" => Kind::Branch,
-            _ => return self.broken("an unknown element"),
+            name => match nest(name).filter(|_| self.is_full) {
+                Some(nest) => Kind::Nest(nest),
+                None => return self.broken("an unknown element"),
+            },
         };
         self.state = State::Between { may_begin: false };
         Rest::Again
@@ -150,6 +179,12 @@ impl Element {
     fn valued(&mut self) {
         self.state = State::Between { may_begin: true };
         let value = std::mem::take(&mut self.value);
+        if self.kind == Kind::Nest(Nest::When) && self.name == b"test" {
+            if self.test.replace(value).is_some() {
+                self.broken("a test that is there twice");
+            }
+            return;
+        }
         if self.kind != Kind::Include {
             return;
         }
@@ -183,10 +218,31 @@ impl Element {
     }
 
     /// The include that it is. An error says why it is none.
-    pub fn include(self, reading: Reading) -> Result<Include, &'static str> {
+    pub fn include(self, takes_https: bool) -> Result<Include, &'static str> {
         let src = self.src.ok_or("an include without src")?;
+        let reading = if self.is_full { Reading::Full } else { Reading::Varnish { takes_https } };
         Include::of(&src, self.alt.as_deref(), self.goes_on, reading)
     }
+
+    /// The attribute `test`.
+    pub fn test(&self) -> Option<Vec<u8>> {
+        self.test.as_deref().map(restored)
+    }
+}
+
+/// In any case: what is guarded by a name in capitals is not meant for all either.
+fn nest(name: &[u8]) -> Option<Nest> {
+    Some(match &name.to_ascii_lowercase()[..] {
+        b"choose" => Nest::Choose,
+        b"when" => Nest::When,
+        b"otherwise" => Nest::Otherwise,
+        b"try" => Nest::Try,
+        b"attempt" => Nest::Attempt,
+        b"except" => Nest::Except,
+        b"vars" => Nest::Vars,
+        b"inline" => Nest::Inline,
+        _ => return None,
+    })
 }
 
 fn begins_a_name(byte: u8) -> bool {

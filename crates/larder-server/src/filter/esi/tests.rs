@@ -13,6 +13,12 @@ fn read(page: &[u8], bytes: usize, rules: Rules) -> (String, Findings) {
         match event {
             Event::Text(bytes) => out.push_str(&bytes.escape_ascii().to_string()),
             Event::Include(include) => out.push_str(&format!("[{}]", shown(&include))),
+            Event::Variable(_, Place::Text) => out.push('$'),
+            Event::Variable(_, Place::Tag) => out.push_str("$$"),
+            Event::Mark(Mark::When(None)) => out.push_str("{never "),
+            Event::Mark(Mark::When(Some(_))) => out.push_str("{when "),
+            Event::Mark(Mark::End) => out.push('}'),
+            Event::Mark(mark) => out.push_str(&format!("{{{mark:?} ").to_lowercase()),
         }
     }
     (out, findings)
@@ -166,7 +172,7 @@ fn it_is_known_whether_there_was_any_esi() {
 
 /// Bytes that are made of the pieces of ESI in any order, with noise between them.
 fn noise(seed: u64, pieces: usize) -> Vec<u8> {
-    const WORDS: [&[u8]; 24] = [
+    const WORDS: [&[u8]; 31] = [
         b"<",
         b">",
         b"-",
@@ -191,6 +197,13 @@ fn noise(seed: u64, pieces: usize) -> Vec<u8> {
         b"<esi:remove>",
         b"</esi:remove>",
         b"\xff",
+        b"<esi:vars>",
+        b"</esi:vars>",
+        b"<esi:choose>",
+        b"<esi:when test='1==1'>",
+        b"</esi:when>",
+        b"$(HTTP_HOST)",
+        b"$(",
     ];
     let mut state = seed;
     let mut out = Vec::new();
@@ -205,7 +218,7 @@ fn noise(seed: u64, pieces: usize) -> Vec<u8> {
 fn any_bytes_are_read_the_same_in_any_pieces() {
     for seed in 0..400 {
         let page = noise(seed, 40);
-        for rules in [Rules::default(), ANY, Rules { reads_tags: true, removes_bom: true, ..ANY }] {
+        for rules in [Rules::default(), ANY, FULL, Rules { reads_tags: true, removes_bom: true, ..ANY }] {
             let whole = read(&page, page.len(), rules);
             for bytes in [1, 2, 3, 5, 8, 13] {
                 assert_eq!(read(&page, bytes, rules), whole, "{} in pieces of {bytes}", page.escape_ascii());
@@ -223,21 +236,139 @@ fn a_value_that_does_not_end_takes_no_more_memory_than_it_may() {
     assert_eq!(parser.findings.first_fault, Some("a value that is too long"));
 }
 
+/// Rules of `larder_esi`.
+const FULL: Rules = Rules { is_full: true, ..ANY };
+
 #[test]
-fn branches_of_which_nobody_decides_are_left_out_where_the_rules_say_so() {
-    let hides = Rules { is_full: true, ..ANY };
-    let choose = "a<esi:choose><esi:when test=\"x\">b<esi:include src='/b'/></esi:when><esi:otherwise>c</esi:otherwise>\
-                  </esi:choose>d";
+fn branches_and_attempts_are_marked_where_all_is_read() {
+    let choose = "a<esi:choose> <esi:when test=\"1==1\">b<esi:include src='/b'/></esi:when>\n<esi:otherwise>c\
+                  </esi:otherwise> </esi:choose>d";
     let tried =
         "a<esi:try><esi:attempt>b</esi:attempt><esi:except>c<esi:choose>d</esi:choose>e</esi:except></esi:try>f";
-    for (page, shown, hidden, faults) in [
-        (choose, "ab[/b]cd", "ad", [6, 6]),
-        (tried, "abcdef", "abf", [8, 8]),
-        ("a<esi:inline name='/x'>b</esi:inline>c", "abc", "ac", [2, 2]),
-        ("a<esi:choose/>b", "ab", "ab", [1, 1]),
-        ("a</esi:choose>b<esi:except>c", "abc", "ab", [2, 2]),
+    for (page, full, varnish, faults) in [
+        (choose, "a{choose {when b[/b]}{otherwise c}}d", "a b[/b]\\nc d", 6),
+        (tried, "a{try {attempt b}{except c{choose }e}}f", "abcdef", 8),
+        ("a<esi:choose/>b<esi:try/>", "a{choose }b{try }", "ab", 2),
+        (
+            "<esi:vars>$(HTTP_HOST)<i a='$(HTTP_HOST)'></esi:vars>$(HTTP_HOST)",
+            "$<i a=\\'$$\\'>$(HTTP_HOST)",
+            "$(HTTP_HOST)<i a=\\'$(HTTP_HOST)\\'>$(HTTP_HOST)",
+            2,
+        ),
+        (
+            "<esi:vars>$(HTTP_<esi:vars>HOST)</esi:vars>$(HTTP_HOST)</esi:vars>",
+            "$(HTTP_HOST)$",
+            "$(HTTP_HOST)$(HTTP_HOST)",
+            4,
+        ),
+        (
+            "<!--esi <p><esi:vars>Hello, $(HTTP_COOKIE{name})!</esi:vars></p>-->",
+            " <p>Hello, $!</p>",
+            " <p>Hello, $(HTTP_COOKIE{name})!</p>",
+            2,
+        ),
+        (
+            "<esi:choose><esi:when test='$(HTTP_COOKIE{a})>5 &amp; 1&lt;2'>b</esi:when></esi:choose>",
+            "{choose {when b}}",
+            "5 &amp; 1&lt;2\\'>b",
+            4,
+        ),
+        ("<esi:CHOOSE><esi:When test=\"1==1\">b</esi:wHEN></esi:choose>", "{choose {when b}}", "b", 4),
     ] {
-        check(page.as_bytes(), ANY, shown, faults[0]);
-        check(page.as_bytes(), hides, hidden, faults[1]);
+        check(page.as_bytes(), FULL, full, 0);
+        check(page.as_bytes(), ANY, varnish, faults);
+    }
+}
+
+#[test]
+fn nothing_is_shown_that_stands_where_it_may_not() {
+    for (page, expected, faults) in [
+        ("a<esi:inline name='/x'>b<esi:when test='1==1'>c</esi:inline>d", "ad", 2),
+        ("a<esi:inline name='/x' <b>c</esi:inline>d", "ad", 2),
+        ("a<esi:when test='1==1'>b</esi:when><esi:otherwise>c</esi:otherwise>d", "ad", 2),
+        ("a<esi:attempt>b</esi:attempt><esi:except>c</esi:except>d", "ad", 2),
+        // A test that is none.
+        ("<esi:choose><esi:when>b</esi:when></esi:choose>", "{choose {never b}}", 1),
+        ("<esi:choose><esi:when test='1==1' test='1==1'>b</esi:when></esi:choose>", "{choose {never b}}", 2),
+        ("<esi:choose><esi:when test='1'>b</esi:when></esi:choose>", "{choose {never b}}", 1),
+        ("<esi:choose><esi:when test='$(HTTP_HOST'>b</esi:when></esi:choose>", "{choose {never b}}", 1),
+        ("<esi:choose><esi:when test=1==1>b</esi:when></esi:choose>", "{choose {never b}}", 2),
+        ("<esi:choose><esi:when,test='1==1'>b</esi:when></esi:choose>", "{choose {never b}}", 2),
+        ("<esi:choose><esi:when test='1==1>b</esi:when></esi:choose>c", "{choose ", 2),
+        // What is in a choose or a try itself.
+        ("<esi:choose>a<esi:include src='/b'/><esi:vars>$(A)</esi:vars><esi:try/>c</esi:choose>", "{choose }", 3),
+        ("<esi:try>a<esi:include src='/b'/><esi:choose/>c</esi:try>", "{try }", 2),
+        (
+            "<esi:choose><esi:otherwise>a</esi:otherwise><esi:when test='1==1'>b</esi:when>\
+          <esi:otherwise>c</esi:otherwise></esi:choose>",
+            "{choose {otherwise a}}",
+            2,
+        ),
+        (
+            "<esi:try><esi:except>a</esi:except><esi:attempt>b</esi:attempt><esi:attempt>c</esi:attempt>\
+          <esi:except>d</esi:except></esi:try>",
+            "{try {except a}{attempt b}}",
+            2,
+        ),
+        // What does not end, or ends twice.
+        ("<esi:choose><esi:when test='1==1'>a<esi:when test='1==2'>b</esi:choose>c", "{choose {when a}{when b}}c", 2),
+        ("<esi:choose><esi:when test='1==1'>a<esi:vars>b</esi:when>c</esi:choose>d", "{choose {when ab}}d", 1),
+        ("a<esi:choose><esi:when test='1==1'>b", "a{choose {when b}}", 1),
+        ("a<esi:choose>b", "a{choose }", 1),
+        ("a<esi:inline>b", "a", 2),
+        ("a</esi:choose>b</esi:vars>", "ab", 2),
+        ("<esi:try><esi:attempt>a<esi:except>b</esi:try>c", "{try {attempt a}{except b}}c", 2),
+        ("a<esi:remove><esi:choose></esi:remove>b</esi:choose>", "ab", 2),
+        (
+            "<esi:choose><esi:when test='1==1'>a<esi:remove></esi:when></esi:remove>b</esi:choose>c",
+            "{choose {when ab}}c",
+            2,
+        ),
+        ("<esi:vars>$(NONE)$(", "$$(", 2),
+    ] {
+        let bytes = page.as_bytes();
+        let (out, findings) = read(bytes, bytes.len(), FULL);
+        let opened = expected.matches('{').count() - expected.matches('}').count();
+        let expected = format!("{expected}{}", "}".repeat(opened));
+        assert_eq!((&out[..], findings.faults), (&expected[..], faults), "{page}: {findings:?}");
+        check(bytes, FULL, &expected, faults);
+    }
+}
+
+#[test]
+fn elements_that_lie_in_each_other_too_deep_are_left_out() {
+    for name in ["vars", "choose", "try", "inline", "when test='1==1'", "attempt"] {
+        let end = format!("</esi:{}>", name.split(' ').next().unwrap());
+        let page = format!("a{}b{}c", format!("<esi:{name}>").repeat(1000), end.repeat(1000));
+        let (out, findings) = read(page.as_bytes(), 4096, FULL);
+        assert!(out.starts_with('a') && out.ends_with('c') && !out.contains('b'), "{name}: {out}");
+        assert!(findings.faults >= 900, "{name}: {findings:?}");
+    }
+    let nested =
+        format!("{}b{}", "<esi:choose><esi:when test='1==1'>".repeat(16), "</esi:when></esi:choose>".repeat(16));
+    check(nested.as_bytes(), FULL, &format!("{}b{}", "{choose {when ".repeat(16), "}".repeat(32)), 0);
+}
+
+#[test]
+fn a_test_of_a_megabyte_never_holds() {
+    let page = format!("<esi:choose><esi:when test=\"{}\">b</esi:when></esi:choose>c", "1==1|".repeat(200_000));
+    let (out, findings) = read(page.as_bytes(), 16 * 1024, FULL);
+    assert_eq!(out, "{choose {never b}}c");
+    assert_eq!(findings.first_fault, Some("a value that is too long"));
+}
+
+#[test]
+fn it_is_known_whether_all_see_the_same() {
+    for (page, has_variables) in [
+        ("$(HTTP_HOST)<esi:include src='/a'/>", false),
+        ("<esi:vars>$(x)</esi:vars><esi:try/>", false),
+        ("<esi:vars>$(HTTP_HOST)</esi:vars>", true),
+        ("<esi:include src='/$(HTTP_HOST)'/>", true),
+        ("<esi:include src='/' alt='/$(HTTP_HOST)'/>", true),
+        ("<esi:choose><esi:when test='$(HTTP_HOST)==a'/></esi:choose>", true),
+        ("<esi:inline><esi:vars>$(HTTP_HOST)</esi:vars></esi:inline>", false),
+    ] {
+        let (_, findings) = read(page.as_bytes(), page.len(), FULL);
+        assert_eq!(findings.has_variables, has_variables, "{page}");
     }
 }

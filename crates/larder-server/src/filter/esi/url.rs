@@ -1,4 +1,10 @@
-//! The URL of an include: what it says, and what it means beside its page.
+//! The URL of an include: what it says, what it means beside its page, and the variables in it.
+
+use std::borrow::Cow;
+
+use larder_http::{Escape, escape_uri, unescape};
+
+use super::variable::{self, Value, Variable, Visitor, escape_url};
 
 /// An include.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +19,15 @@ pub struct Include {
     pub alt: Option<Box<Include>>,
     /// Whether it is resolved as RFC 3986 says, and not as Varnish does.
     pub resolves: bool,
+    /// What is written where it has variables: then nothing else is known of its URLs.
+    pub written: Option<Box<Written>>,
+}
+
+/// The URLs of an include with variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    src: Template,
+    alt: Option<Template>,
 }
 
 /// How URLs are read.
@@ -23,13 +38,18 @@ pub enum Reading {
         /// `esi_ignore_https`
         takes_https: bool,
     },
-    /// As RFC 3986 says.
+    /// As RFC 3986 says, and with variables.
     Full,
 }
 
 impl Include {
     /// That of the attributes of its element. An error says why it is none.
     pub fn of(src: &[u8], alt: Option<&[u8]>, goes_on: bool, reading: Reading) -> Result<Self, &'static str> {
+        if reading == Reading::Full && (has_variable(src) || alt.is_some_and(has_variable)) {
+            let template = |url: &[u8]| Template::of(&restored(url));
+            let written = Written { src: template(src), alt: alt.map(template) };
+            return Ok(Self { goes_on, resolves: true, written: Some(written.into()), ..Self::default() });
+        }
         // One that is no URL is as good as none.
         let alt = alt.and_then(|alt| Self::of(alt, None, false, reading).ok()).map(Box::new);
         let include = match reading {
@@ -37,6 +57,18 @@ impl Include {
             Reading::Full => Self::resolved(&restored(src))?,
         };
         Ok(Self { goes_on, alt, ..include.checked()? })
+    }
+
+    /// The include that it is for `visitor`. An error says why it is none.
+    pub fn seen_by(&self, visitor: &Visitor<'_>) -> Result<Cow<'_, Self>, &'static str> {
+        let Some(written) = &self.written else { return Ok(Cow::Borrowed(self)) };
+        let at = |template: &Template| Self::resolved(&template.filled(visitor)?)?.checked();
+        let alt = written.alt.as_ref().map(at).and_then(Result::ok);
+        Ok(Cow::Owned(match (at(&written.src), alt) {
+            (Ok(src), alt) => Self { goes_on: self.goes_on, alt: alt.map(Box::new), ..src },
+            (Err(_), Some(alt)) => Self { goes_on: self.goes_on, ..alt },
+            (Err(why), None) => return Err(why),
+        }))
     }
 
     /// The same, if its URL is one.
@@ -102,6 +134,17 @@ impl Include {
             false => [folder, b"/", &self.path].concat(),
         }
     }
+
+    /// The bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let host = self.host.as_ref().map_or(0, Vec::len);
+        let alt = self.alt.as_ref().map_or(0, |alt| size_of::<Self>() + alt.heap_bytes());
+        let written = self.written.as_ref().map_or(0, |written| {
+            let alt = written.alt.as_ref().map_or(0, Template::heap_bytes);
+            size_of::<Written>() + written.src.heap_bytes() + alt
+        });
+        self.path.len() + host + alt + written
+    }
 }
 
 /// The scheme of a URL: what is before a `:` in front of all else.
@@ -138,8 +181,138 @@ fn without_dots(folder: &[u8], path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A URL with variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    Variable(Variable),
+}
+
+/// Where in a URL a variable stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Component {
+    Host,
+    Path,
+    Query,
+}
+
+impl Template {
+    fn of(text: &[u8]) -> Self {
+        let mut pieces = Vec::new();
+        let (mut start, mut at) = (0, 0);
+        while let Some(found) = memchr::memchr(b'$', &text[at..]) {
+            at += found;
+            let Some((variable, len)) = variable::at_start(&text[at..]) else {
+                at += 1;
+                continue;
+            };
+            pieces.push(Piece::Text(text[start..at].to_vec()));
+            pieces.push(Piece::Variable(variable));
+            at += len;
+            start = at;
+        }
+        pieces.push(Piece::Text(text[start..].to_vec()));
+        Self { pieces }
+    }
+
+    /// The URL for `visitor`. An error if a value would lead elsewhere than the page says.
+    ///
+    /// An include may go where its reader may not. So a value stays in its place: as a host, in one segment of the path,
+    /// or in the query.
+    fn filled(&self, visitor: &Visitor<'_>) -> Result<Vec<u8>, &'static str> {
+        let mut out = Vec::new();
+        // What the page itself has written, by which a place in its URL is known.
+        let mut own: Vec<u8> = Vec::new();
+        for piece in &self.pieces {
+            let variable = match piece {
+                Piece::Text(text) => {
+                    own.extend_from_slice(text);
+                    out.extend_from_slice(text);
+                    continue;
+                }
+                Piece::Variable(variable) => variable,
+            };
+            let value = match variable.value(visitor) {
+                Value::Default(text) => {
+                    own.extend_from_slice(text);
+                    out.extend_from_slice(text);
+                    continue;
+                }
+                Value::Foreign(value) => value,
+            };
+            // So that nobody takes the place of an empty one for another.
+            own.push(b'x');
+            match component(&own) {
+                Component::Host => out.extend_from_slice(host(&value)?),
+                Component::Path => add_to_path(&value, &mut out)?,
+                Component::Query if variable.is_whole_query() => escape_url(&value, b"&=+;/?:@!$'()*,", &mut out),
+                Component::Query if variable.is_of_the_query() => escape_url(&value, b"=+/?:@!$'()*,", &mut out),
+                Component::Query if variable.is_escaped() => escape_url(&value, b"", &mut out),
+                Component::Query => escape_uri(&value, Escape::UriComponent, &mut out),
+            }
+        }
+        if dots(&out) > dots(&own) {
+            return Err("an include whose variable is a segment of dots");
+        }
+        Ok(out)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let of = |piece: &Piece| match piece {
+            Piece::Text(text) => text.len(),
+            Piece::Variable(variable) => variable.heap_bytes(),
+        };
+        self.pieces.capacity() * size_of::<Piece>() + self.pieces.iter().map(of).sum::<usize>()
+    }
+}
+
+/// In which component a URL ends that begins like this.
+fn component(url: &[u8]) -> Component {
+    if memchr::memchr2(b'?', b'#', url).is_some() {
+        return Component::Query;
+    }
+    let rest = scheme(url).map_or(url, |scheme| &url[scheme.len() + 1..]);
+    match rest.strip_prefix(b"//") {
+        Some(rest) if memchr::memchr(b'/', rest).is_none() => Component::Host,
+        _ => Component::Path,
+    }
+}
+
+/// A value as a host, or as a part of one.
+fn host(value: &[u8]) -> Result<&[u8], &'static str> {
+    let is_of_one = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'[' | b']');
+    if value.iter().all(is_of_one) { Ok(value) } else { Err("an include whose variable is no host") }
+}
+
+/// Adds a value to a segment of a path, whatever of it is escaped.
+fn add_to_path(value: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+    let mut plain = Vec::with_capacity(value.len());
+    unescape(value, &mut plain);
+    if plain.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0..b' ' | 0x7f)) {
+        return Err("an include whose variable is more than a segment of a path");
+    }
+    escape_uri(&plain, Escape::UriComponent, out);
+    Ok(())
+}
+
+/// How many segments of dots a path has, escaped or not.
+fn dots(url: &[u8]) -> usize {
+    let mut path = Vec::new();
+    unescape(url.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default(), &mut path);
+    path.split(|byte| *byte == b'/').filter(|segment| matches!(*segment, b"." | b"..")).count()
+}
+
+fn has_variable(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"$(").is_some()
+}
+
 /// A text with the five entities that XML itself has replaced.
-fn restored(text: &[u8]) -> Vec<u8> {
+pub fn restored(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'&', rest) {
@@ -159,7 +332,13 @@ const ENTITIES: [(&[u8], u8); 5] =
 
 #[cfg(test)]
 mod tests {
+    use larder_http::Fields;
+
     use super::*;
+
+    fn full(src: &str) -> Result<Include, &'static str> {
+        Include::of(src.as_bytes(), None, false, Reading::Full)
+    }
 
     /// The host and the target that an include asks for.
     fn asked(include: &Include, page: &str) -> String {
@@ -210,5 +389,70 @@ mod tests {
             });
             assert_eq!(made, [rfc, varnish], "{src} in {page}");
         }
+    }
+
+    #[test]
+    fn a_value_keeps_its_place_in_a_url() {
+        let fields: Fields = [
+            ("Cookie", "id=571; name=a b&c=/d#e; up=..; dot=%2e; deep=..%2F..%2Fx; slash=a/b; back=a\\b; nul=a%00; city=S%C3%A3o%252f"),
+            ("Referer", "http://b/?c=%26"),
+        ]
+        .into_iter()
+        .collect();
+        let visitor =
+            Visitor { fields: &fields, named: Some(b"a.test:81"), target: b"/p?q=a+b%20c=d&to=http://evil/&x='<" };
+        for (src, expected) in [
+            ("/x/$(HTTP_COOKIE{id}).html", "/x/571.html"),
+            ("/x/$(HTTP_COOKIE{none}|default).html", "/x/default.html"),
+            ("/x/$(HTTP_COOKIE{none}|'../y')", "/y"),
+            ("/x/$(HTTP_COOKIE{none})/y", "/x//y"),
+            ("/x/$(HTTP_COOKIE{city})", "/x/S%C3%A3o%252f"),
+            ("/x/$(HTTP_COOKIE{up})/y", "dots"),
+            ("/x/$(HTTP_COOKIE{dot})$(HTTP_COOKIE{dot})/y", "dots"),
+            ("/x/%2E$(HTTP_COOKIE{dot})/y", "dots"),
+            ("../$(HTTP_COOKIE{up})", "dots"),
+            ("/x/v$(HTTP_COOKIE{up})/y", "/x/v../y"),
+            ("../a/$(HTTP_COOKIE{id})", "/a/571"),
+            ("/x/$(HTTP_COOKIE{deep})/y", "segment"),
+            ("/x/$(HTTP_COOKIE{slash})", "segment"),
+            ("/x/$(HTTP_COOKIE{back})", "segment"),
+            ("/x/$(HTTP_COOKIE{nul})", "segment"),
+            ("$(QUERY_STRING{to})", "segment"),
+            ("$(HTTP_COOKIE{id})://h/$(HTTP_COOKIE{id})", "/p/571://h/571"),
+            ("/x?n=$(HTTP_COOKIE{name})&m=1", "/x?n=a%20b%26c%3D%2Fd%23e&m=1"),
+            ("/x?n=$(QUERY_STRING{q})&m=1", "/x?n=a+b%20c=d&m=1"),
+            ("/x?$(QUERY_STRING)#a", "/x?q=a+b%20c=d&to=http://evil/&x=\\'%3C"),
+            ("/x?b=$(HTTP_REFERER)", "/x?b=http%3A%2F%2Fb%2F%3Fc%3D%2526"),
+            ("http://$(HTTP_HOST)/x", "a.test:81|/x"),
+            ("//www.$(HTTP_HOST)?$(HTTP_COOKIE{id})", "www.a.test:81|/?571"),
+            ("http://$(HTTP_COOKIE{slash})/x", "host"),
+            ("http://$(HTTP_COOKIE{name}).h/x", "host"),
+            ("/x/$(HTTP_COOKIE{id", "/x/$(HTTP_COOKIE{id"),
+            ("/x/$(document)", "/x/$(document)"),
+            ("/x?a&amp;b=$(HTTP_COOKIE{id})", "/x?a&b=571"),
+        ] {
+            let include = full(src).unwrap();
+            let made = match include.seen_by(&visitor) {
+                Ok(include) => asked(&include, "/p/q?r"),
+                Err(why) => why.to_owned(),
+            };
+            let is_as_expected = made == expected || made.starts_with("an include") && made.contains(expected);
+            assert!(is_as_expected, "{src}: {made}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn the_other_url_stands_in_for_one_that_a_value_breaks() {
+        let fields: Fields = [("Cookie", "bad=a/b; id=1")].into_iter().collect();
+        let visitor = Visitor { fields: &fields, named: None, target: b"/" };
+        let seen = |src: &str, alt: &str| {
+            let include = Include::of(src.as_bytes(), Some(alt.as_bytes()), true, Reading::Full).unwrap();
+            let seen = include.seen_by(&visitor).unwrap().into_owned();
+            assert!(seen.goes_on);
+            (asked(&seen, "/"), seen.alt.map(|alt| asked(&alt, "/")))
+        };
+        assert_eq!(seen("/$(HTTP_COOKIE{bad})", "/$(HTTP_COOKIE{id})"), ("/1".to_owned(), None));
+        assert_eq!(seen("/a", "/$(HTTP_COOKIE{id})"), ("/a".to_owned(), Some("/1".to_owned())));
+        assert_eq!(seen("/$(HTTP_COOKIE{id})", "/$(HTTP_COOKIE{bad})"), ("/1".to_owned(), None));
     }
 }

@@ -29,6 +29,9 @@ pub enum Part {
     Failed(String),
 }
 
+/// How many parts may wait for their turn; the page is read no further then.
+pub const PARTS_MAX: usize = 64;
+
 /// How long a page waits for an answer before it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {

@@ -6,6 +6,7 @@
 //! ```
 //! A whole in gzip is made of segments, which are kept with the page and with what it includes: nothing is packed twice.
 
+use std::borrow::Cow;
 use std::iter;
 use std::sync::Arc;
 
@@ -16,13 +17,14 @@ use larder_http::{Coding, Known};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
-use crate::filter::esi::Include;
+use crate::filter::esi::{Flow, Include};
 use crate::request::compose::parts::{OnError, Pending, is_good, left_out, plain};
 use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
 use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
 
 use super::read::{EFFORT, Part, Read};
+use super::way::{Found, Way, visitor};
 use super::{Includes, counted, failed, other_of, request, tell};
 
 /// What comes of a page.
@@ -48,14 +50,8 @@ pub struct Begun {
     body: Bytes,
     /// The part behind the text and that include.
     at: usize,
-}
-
-/// A part of the rest.
-pub enum Rest<'a> {
-    /// Text.
-    Text(Bytes),
-    /// An include.
-    Include(&'a Include),
+    /// Who sees that.
+    flow: Flow,
 }
 
 impl Begun {
@@ -66,13 +62,20 @@ impl Begun {
     }
 
     /// What comes behind it.
-    pub fn rest(&self) -> impl Iterator<Item = Rest<'_>> {
+    pub fn rest(&self) -> impl Iterator<Item = Found<'_>> {
         self.read.parts.iter().skip(self.at).map(|part| match part {
-            Part::Text(range) => Rest::Text(self.body.slice(range.clone())),
+            Part::Text(range) => Found::Text(self.body.slice(range.clone())),
             // What we have packed comes back.
-            Part::Packed(segment) => Rest::Text(restored(segment).unwrap_or_default().into()),
-            Part::Include(include) => Rest::Include(include),
+            Part::Packed(segment) => Found::Text(restored(segment).unwrap_or_default().into()),
+            Part::Include(include) => Found::Include(Cow::Borrowed(include)),
+            Part::Variable(variable, place) => Found::Variable(variable, *place),
+            Part::Mark(mark) => Found::Mark(mark),
         })
+    }
+
+    /// How far the page is for its visitor.
+    pub fn way(&mut self) -> Way {
+        Way::from(std::mem::take(&mut self.flow))
     }
 }
 
@@ -147,16 +150,34 @@ fn put_together(
     }
     let parts = if packs { Parts::Packed(Joined::default()) } else { Parts::Plain(Vec::new()) };
     let mut whole = Whole { parts, bytes_max: if is_top { BYTES_MAX } else { INNER_BYTES_MAX } };
-    let begun = |whole: Whole, next, at| begun(whole, next, (read, &body), at);
+    let begun = |whole: Whole, next, at, flow| begun(whole, next, (read, &body), (at, flow));
+    let mut flow = Flow::default();
     for (at, part) in read.parts.iter().enumerate() {
-        let include = match part {
-            Part::Include(include) => include,
-            text if whole.add_text(text, &body) => continue,
-            _ => return begun(whole, None, at),
+        let is_added = match part {
+            Part::Mark(mark) => {
+                flow.pass(mark, &visitor(copy));
+                true
+            }
+            _ if !flow.shows() => true,
+            Part::Variable(variable, place) => whole.add_bytes(&variable.shown(*place, &visitor(copy))),
+            Part::Include(_) => shared.in_a_row.get() < INCLUDES_MAX,
+            text => whole.add_text(text, &body),
         };
-        if shared.in_a_row.get() == INCLUDES_MAX {
-            return begun(whole, None, at);
+        if !is_added {
+            return begun(whole, None, at, flow);
         }
+        let include = match part {
+            Part::Include(include) if flow.shows() => include.seen_by(&visitor(copy)),
+            _ => continue,
+        };
+        let include = match include {
+            Ok(include) => include,
+            Err(why) => {
+                failed(why, copy, cx);
+                continue;
+            }
+        };
+        let include = &*include;
         shared.in_a_row.set(shared.in_a_row.get() + 1);
         let on_error = includes.on_error(include);
         let inner = counted(copy, includes, cx).and_then(|()| request(include, &includes.base, copy, cx));
@@ -179,17 +200,22 @@ fn put_together(
             }
         };
         if let Some(pending) = pending {
-            return begun(whole, Some((pending, on_error)), at + 1);
+            return begun(whole, Some((pending, on_error)), at + 1, flow);
         }
     }
     AtOnce::Whole(whole.finish())
 }
 
 /// What there is of a page, in no coding, and from where on it goes on.
-fn begun(whole: Whole, next: Option<(Pending, OnError)>, (read, body): (&Arc<Read>, &Bytes), at: usize) -> AtOnce {
+fn begun(
+    whole: Whole,
+    next: Option<(Pending, OnError)>,
+    (read, body): (&Arc<Read>, &Bytes),
+    (at, flow): (usize, Flow),
+) -> AtOnce {
     // What we have packed comes back.
     let text = whole.into_plain().unwrap_or_default().into();
-    AtOnce::Begun(Box::new(Begun { text, next, read: Arc::clone(read), body: body.clone(), at }))
+    AtOnce::Begun(Box::new(Begun { text, next, read: Arc::clone(read), body: body.clone(), at, flow }))
 }
 
 fn restored(segment: &Segment) -> Option<Vec<u8>> {
@@ -321,7 +347,9 @@ impl Whole {
             },
             (Parts::Plain(out), Part::Packed(segment)) => return segment.restore(out).is_ok(),
             (Parts::Packed(joined), Part::Packed(segment)) => joined.push(segment),
-            (Parts::Packed(_), Part::Text(_)) | (_, Part::Include(_)) => return false,
+            (Parts::Packed(_), Part::Text(_)) | (_, Part::Include(_) | Part::Variable(..) | Part::Mark(_)) => {
+                return false;
+            }
         }
         true
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: Edge Architecture Specification (W3C note of 2001), `Surrogate-Control` and `Surrogate-Capability`.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use larder_conf::model::Esi;
@@ -35,9 +36,10 @@ pub fn includes(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Include
     }
     let base: Box<[u8]> = ex.asked.head.target().into();
     // From here on it is one of a page with ESI.
-    ex.reply.esi_base = Some(base.clone());
+    let of_the_page = Rc::from(&base[..]);
+    ex.reply.esi_base = Some(base);
     let (depth_max, on_error) = (DEPTH_MAX, OnError::Skip);
-    Some(Includes { base, rules: RULES, depth_max, is_by_directive: true, on_error })
+    Some(Includes { base: of_the_page, rules: RULES, depth_max, is_by_directive: true, on_error })
 }
 
 /// Whether a response is read for ESI; not if it is known that there is none in it.

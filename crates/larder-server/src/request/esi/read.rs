@@ -5,13 +5,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use larder_compress::{Effort, Segment};
 
-use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
+use crate::filter::esi::{Event, Findings, Include, Mark, Parser, Place, Rules, Variable};
 
 /// A page that was read.
 #[derive(Debug)]
 pub struct Read {
     /// By which rules.
-    rules: Rules,
+    pub rules: Rules,
     is_packed: bool,
     /// What was wrong with it.
     pub findings: Findings,
@@ -29,6 +29,10 @@ pub enum Part {
     Packed(Segment),
     /// An include.
     Include(Include),
+    /// A variable.
+    Variable(Variable, Place),
+    /// What follows is for some visitors, or depends on others.
+    Mark(Mark),
 }
 
 impl Part {
@@ -37,7 +41,7 @@ impl Part {
         match self {
             Self::Text(range) => range.len(),
             Self::Packed(segment) => segment.len() as usize,
-            Self::Include(_) => 0,
+            Self::Include(_) | Self::Variable(..) | Self::Mark(_) => 0,
         }
     }
 }
@@ -80,7 +84,10 @@ impl Read {
         let of_part = |part: &Part| match part {
             Part::Text(_) => 0,
             Part::Packed(segment) => segment.packed_len(),
-            Part::Include(include) => include.path.len() + include.host.as_ref().map_or(0, Vec::len),
+            Part::Include(include) => include.heap_bytes(),
+            Part::Variable(variable, _) => variable.heap_bytes(),
+            Part::Mark(Mark::When(Some(test))) => size_of_val(&**test) + test.heap_bytes(),
+            Part::Mark(_) => 0,
         };
         self.parts.capacity() * size_of::<Part>() + self.parts.iter().map(of_part).sum::<usize>()
     }
@@ -100,14 +107,21 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn take(&mut self, events: &mut Vec<Event>) -> Option<()> {
         for event in events.drain(..) {
-            match event {
-                Event::Text(bytes) if self.is_packed => self.text.extend_from_slice(&bytes),
-                Event::Text(bytes) => self.add(&bytes)?,
-                Event::Include(include) => {
-                    self.pack()?;
-                    self.parts.push(Part::Include(include));
+            let part = match event {
+                Event::Text(bytes) if self.is_packed => {
+                    self.text.extend_from_slice(&bytes);
+                    continue;
                 }
-            }
+                Event::Text(bytes) => {
+                    self.add(&bytes)?;
+                    continue;
+                }
+                Event::Include(include) => Part::Include(include),
+                Event::Variable(variable, place) => Part::Variable(variable, place),
+                Event::Mark(mark) => Part::Mark(mark),
+            };
+            self.pack()?;
+            self.parts.push(part);
         }
         Some(())
     }

@@ -1,0 +1,334 @@
+//! `larder_esi`: what of ESI 1.0 is decided at each delivery: `choose`, `vars`, and variables in URLs.
+
+use larder_testkit::{Answer, Origin, Response, gzipped, unpacked};
+
+use crate::site::{Setup, Site, text};
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:4m;
+    server {
+        listen 127.0.0.1:{PORT};
+        larder_esi on;
+        proxy_cache pages;
+        location / {
+            proxy_pass http://{ORIGIN};
+            {MORE}
+        }
+        location /expires/ {
+            proxy_pass http://{ORIGIN}/;
+            expires 1h;
+        }
+        location /inside/ {
+            internal;
+            proxy_pass http://{ORIGIN};
+        }
+        location /vcl/ {
+            vcl {DIR}/esi.vcl;
+            proxy_pass http://{ORIGIN};
+        }
+    }";
+
+const VCL: &str = "vcl 4.1; sub vcl_backend_response { set beresp.do_esi = true; }";
+
+fn site(origin: &Origin, more: &str) -> Site {
+    let setup = Setup::new().one_worker().file("esi.vcl", VCL).name("MORE", more);
+    setup.name("ORIGIN", origin.address()).start(SITE)
+}
+
+fn html(body: impl Into<Vec<u8>>) -> Answer {
+    Answer::ok(body.into()).field("Cache-Control", "public, max-age=60").field("Content-Type", "text/html")
+}
+
+fn packed(body: &str) -> Answer {
+    html(gzipped(body.as_bytes())).field("Content-Encoding", "gzip")
+}
+
+/// An origin with these pages.
+fn origin(pages: &[(&str, &str)]) -> Origin {
+    let origin = Origin::start().unwrap();
+    for (path, page) in pages {
+        origin.answer(*path, html(*page));
+    }
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
+    origin
+}
+
+fn unpacked_text(response: &Response) -> String {
+    match response.field("Content-Encoding") {
+        Some(coding) => String::from_utf8(unpacked(coding, &response.body)).unwrap(),
+        None => text(response),
+    }
+}
+
+const GROUPS: &str = "<h1>1</h1><esi:choose>
+    <esi:when test=\"$(HTTP_COOKIE{group})=='Advanced'\">A<esi:include src='/advanced'/></esi:when>
+    <esi:when test=\"$(HTTP_COOKIE{group})=='Basic User'\">B<esi:include src='/basic'/></esi:when>
+    <esi:otherwise>N<esi:include src=\"/new\"/></esi:otherwise>
+</esi:choose>2";
+
+#[test]
+fn each_visitor_gets_a_branch_of_one_stored_page() {
+    let pages = [("/page", GROUPS), ("/advanced", "<b>advanced"), ("/basic", "<b>basic"), ("/new", "<b>new")];
+    let origin = origin(&pages);
+    origin.answer("/packed", packed(GROUPS));
+    let site = site(&origin, "");
+    for turn in 1..=3 {
+        for path in ["/page", "/packed"] {
+            for (cookie, branch) in [
+                ("group=Advanced", "A<b>advanced"),
+                ("x=y; group=Basic User", "B<b>basic"),
+                ("group=Other", "N<b>new"),
+                ("Group=Advanced", "N<b>new"),
+            ] {
+                for accepts in ["", "Accept-Encoding: gzip\r\n"] {
+                    let response = site.ask("GET", path, &format!("Cookie: {cookie}\r\n{accepts}"));
+                    let expected = format!("<h1>1</h1>{branch}2");
+                    assert_eq!(unpacked_text(&response), expected, "{turn} {path} {cookie} {accepts}");
+                    assert_eq!(response.field("Cache-Control"), Some("private, max-age=60"), "{turn} {path}");
+                }
+            }
+        }
+    }
+    assert_eq!(origin.count(), 5, "each is fetched once: {:?}", origin.requests());
+    let head = site.ask("HEAD", "/page", "");
+    assert_eq!((head.status, head.field("Cache-Control")), (200, Some("private, max-age=60")));
+}
+
+#[test]
+fn what_a_when_guards_is_never_shown_by_a_test_that_is_none() {
+    let page = |test: &str| {
+        format!(
+            "<a><esi:choose><esi:when test=\"{test}\">secret</esi:when><esi:otherwise>no</esi:otherwise></esi:choose>"
+        )
+    };
+    let long = "1==1|".repeat(200_000);
+    let origin = Origin::start().unwrap();
+    let site = site(&origin, "");
+    for (at, test) in [
+        "",
+        "1",
+        "$(HTTP_COOKIE{a}",
+        "$(HTTP_COOKIE{a}) matches '.*'",
+        "!($(HTTP_COOKIE{none}) matches 'x')",
+        "!$(UNKNOWN)",
+        "1==1)",
+        &["("; 1000].concat(),
+        &long,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{at}");
+        origin.answer(&*path, html(page(test)));
+        for turn in 1..=2 {
+            let shown = text(&site.ask("GET", &path, "Cookie: a=1\r\n"));
+            assert_eq!(shown, "<a>no", "{turn} {}", &test[..test.len().min(40)]);
+        }
+    }
+    site.wait_for_log("ESI: a test of a text alone");
+    site.wait_for_log("ESI: a value that is too long; 2 faults in the page");
+}
+
+#[test]
+fn a_page_that_is_the_same_for_all_may_still_be_shared() {
+    let origin = origin(&[
+        ("/plain", "<a><esi:include src='/part'/>$(x)<esi:try><esi:attempt>b</esi:attempt></esi:try>"),
+        ("/part", "part"),
+        ("/vars", "<a><esi:vars>$(HTTP_HOST)</esi:vars>"),
+        ("/url", "<a><esi:include src='/part?$(QUERY_STRING)'/>"),
+        ("/part?", "part"),
+    ]);
+    origin.answer("/none", html("<a>$(HTTP_HOST)").field("CDN-Cache-Control", "max-age=9"));
+    let passed = |body: &str| {
+        let answer = Answer::ok(body).field("Content-Type", "text/html").field("CDN-Cache-Control", "max-age=9");
+        answer.field("Cache-Control", "s-maxage=0, stale-while-revalidate=9").field("Set-Cookie", "a=b")
+    };
+    origin.answer("/pass", passed("<a>$(<esi:include src='/part'/>"));
+    origin.answer("/pass-plain", passed("<a><esi:include src='/part'/>"));
+    let site = site(&origin, "");
+    let control = |path: &str| site.get(path).field("Cache-Control").map(str::to_owned);
+    // The head goes out before it is known what comes.
+    assert_eq!(control("/plain").as_deref(), Some("private, max-age=60"));
+    for _ in 0..2 {
+        assert_eq!(control("/plain").as_deref(), Some("public, max-age=60"));
+    }
+    for path in ["/vars", "/url"] {
+        for _ in 0..3 {
+            assert_eq!(control(path).as_deref(), Some("private, max-age=60"), "{path}");
+        }
+        assert_eq!(control(&format!("/expires{path}")).as_deref(), Some("private, max-age=3600"), "{path}");
+    }
+    for turn in 1..=2 {
+        let personal = site.get("/pass");
+        let told = ["Cache-Control", "CDN-Cache-Control"].map(|name| personal.field(name));
+        assert_eq!(told, [Some("private, stale-while-revalidate=9"), None], "{turn}");
+        let plain = site.get("/pass-plain");
+        let told = ["Cache-Control", "CDN-Cache-Control"].map(|name| plain.field(name));
+        assert_eq!(told, [Some("s-maxage=0, stale-while-revalidate=9"), Some("max-age=9")], "{turn}");
+    }
+    site.get("/none");
+    let none = site.get("/none");
+    assert_eq!(
+        (none.field("Cache-Control"), none.field("CDN-Cache-Control")),
+        (Some("public, max-age=60"), Some("max-age=9"))
+    );
+}
+
+#[test]
+fn a_variable_is_a_text_wherever_it_goes_in() {
+    let page = "<a><p>Hello, <esi:vars>$(HTTP_COOKIE{name}|'<i>guest</i>')! <img src=\"/$(HTTP_COOKIE{type})/x.gif\">\
+                $(document) $(QUERY_STRING{q})$(</esi:vars>$(HTTP_HOST)";
+    let origin = origin(&[("/page", page)]);
+    origin.answer("/packed", packed(page));
+    let site = site(&origin, "");
+    let hostile = "Cookie: name=<script>alert('1')</script>; type=\"onerror=alert(1)//\r\n";
+    let shown = "<a><p>Hello, &lt;script&gt;alert&#40;&#39;1&#39;&#41;&lt;&#47;script&gt;! \
+                 <img src=\"/%22onerror%3Dalert%281%29%2F%2F/x.gif\">$(document) &#37;3Cb&#37;3E$($(HTTP_HOST)";
+    for turn in 1..=3 {
+        for path in ["/page", "/packed"] {
+            for accepts in ["", "Accept-Encoding: gzip\r\n"] {
+                let path = format!("{path}?q=%3Cb%3E");
+                // The page itself is that of its URL, query and all.
+                let bare = &path[..path.find('?').unwrap()];
+                origin.answer(&*path, if bare == "/page" { html(page) } else { packed(page) });
+                let response = site.ask("GET", &path, &format!("{hostile}{accepts}"));
+                assert_eq!(unpacked_text(&response), shown, "{turn} {path} {accepts}");
+                let other = unpacked_text(&site.ask("GET", &path, accepts));
+                assert!(
+                    other.starts_with("<a><p>Hello, <i>guest</i>! <img src=\"//x.gif\">"),
+                    "{turn} {path}: {other}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_variable_in_a_url_leads_nowhere_else() {
+    let page = "<a>1<esi:include src='/inside/public/$(HTTP_COOKIE{id}|default).html'/>2\
+                <esi:include src='$(QUERY_STRING{u})'/>3<esi:include src='http://$(HTTP_HOST)/host'/>4\
+                <esi:include src='/search?n=$(HTTP_COOKIE{id})&amp;$(QUERY_STRING)'/>5\
+                <esi:include src='/$(HTTP_COOKIE{id})' alt='/inside/public/alt'/>6";
+    let origin = origin(&[
+        ("/inside/public/default.html", "default"),
+        ("/inside/public/7.html", "seven"),
+        ("/inside/public/alt", "alt"),
+        ("/inside/secret", "secret"),
+        ("/host", "host"),
+        ("/search?n=7&u=x", "found"),
+        ("/7", "7"),
+    ]);
+    for path in ["/page", "/page?u=x", "/page?u=/inside/secret"] {
+        origin.answer(path, html(page));
+    }
+    let site = site(&origin, "");
+    for turn in 1..=2 {
+        let known = text(&site.ask("GET", "/page?u=x", "Cookie: id=7\r\n"));
+        assert_eq!(known, "<a>1seven23host4found576", "{turn}");
+        let unknown = text(&site.get("/page"));
+        assert!(unknown.starts_with("<a>1default23host4"), "{turn}: {unknown}");
+        for id in ["../secret?", "..%2Fsecret%3F", "..", "%2e%2e", "a\\..\\b", "x%00"] {
+            let hostile = text(&site.ask("GET", "/page?u=/inside/secret", &format!("Cookie: id={id}\r\n")));
+            assert!(!hostile.contains("secret"), "{turn} {id}: {hostile}");
+            assert!(hostile.starts_with("<a>123host4"), "{turn} {id}: {hostile}");
+        }
+        let broken = text(&site.ask("GET", "/page?u=x", "Cookie: id=a/b\r\n"));
+        assert!(broken.ends_with("5alt6"), "{turn}: {broken}");
+    }
+    let asked = origin.requests();
+    assert!(asked.iter().all(|seen| !seen.request_line.starts_with("GET /inside/secret")), "{asked:?}");
+    site.wait_for_log("ESI: an include whose variable is more than a segment of a path");
+}
+
+#[test]
+fn with_a_vcl_all_is_shown_that_varnish_shows() {
+    let page = "<a><esi:choose><esi:when test=\"1==2\">1</esi:when></esi:choose><esi:try><esi:attempt>2</esi:attempt>\
+                <esi:except>3</esi:except></esi:try><esi:vars>$(HTTP_HOST)</esi:vars>";
+    let origin = origin(&[("/vcl/page", page)]);
+    let site = site(&origin, "");
+    for _ in 0..2 {
+        let response = site.get("/vcl/page");
+        assert_eq!(text(&response), "<a>123$(HTTP_HOST)");
+        assert_eq!(response.field("Cache-Control"), Some("public, max-age=60"));
+    }
+}
+
+#[test]
+fn hostile_pages_come_to_an_end() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/part", html("part"));
+    let repeat = |text: &str| text.repeat(1000);
+    let site = site(&origin, "");
+    for (at, (page, expected)) in [
+        (format!("<a>{}x", repeat("<esi:try><esi:attempt>")), "<a>"),
+        (format!("<a>{}x{}y", repeat("<esi:try><esi:attempt>"), repeat("</esi:attempt></esi:try>")), "<a>y"),
+        (format!("<a>{}x", repeat("<esi:choose><esi:when test='1==1'>")), "<a>"),
+        (format!("<a>{}x{}y", repeat("<esi:vars>"), repeat("</esi:vars>")), "<a>y"),
+        (format!("<a><esi:vars>{}", repeat("$(")), &format!("<a>{}", repeat("$("))),
+        (
+            format!("<a><esi:vars>$(HTTP_COOKIE{{{}", "x".repeat(100_000)),
+            &format!("<a>$(HTTP_COOKIE{{{}", "x".repeat(100_000)),
+        ),
+        (
+            format!("<a><esi:try><esi:attempt>{}</esi:attempt></esi:try>", repeat("<esi:include src='/part'/>")),
+            &format!("<a>{}", repeat("part")),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{at}");
+        origin.answer(&*path, html(page));
+        for turn in 1..=2 {
+            let shown = text(&site.get(&path));
+            assert!(shown == expected, "{turn} {at}: {}", &shown[..shown.len().min(200)]);
+        }
+    }
+}
+
+/// What is written for other servers that read ESI.
+#[test]
+fn pages_for_other_servers_are_understood() {
+    let origin = origin(&[
+        ("/_fragment?path=_controller%3Dnews", "<ul>news</ul>"),
+        ("/page_cache/block/esi/blocks/[\"catalog.topnav\"]/", "<nav>"),
+        ("/en/advert", "advert"),
+        ("/default.html", "default"),
+        ("/win.css", "win"),
+    ]);
+    let symfony = "<esi:include src=\"/_fragment?path=_controller%3Dnews\" /><esi:remove><hinclude/></esi:remove>\
+                   <esi:comment text=\"news\" />";
+    let magento =
+        "<a><esi:include src=\"http://site.test/page_cache/block/esi/blocks/[&quot;catalog.topnav&quot;]/\" />";
+    let akamai = "<esi:choose><esi:when test=\"$(HTTP_ACCEPT_LANGUAGE{en}) && $(HTTP_HOST) has 'site'\"><esi:try><esi:attempt>\
+                  <esi:comment text=\"an ad\"/><esi:include src=\"http://$(HTTP_HOST)/en/advert\"/></esi:attempt><esi:except>\
+                  <a href=\"/\">site</a></esi:except></esi:try></esi:when><esi:otherwise>none</esi:otherwise></esi:choose>";
+    let oracle = "<esi:choose><esi:when test=\"$(HTTP_USER_AGENT{os})=='WIN' & $(HTTP_USER_AGENT{version})>=4\">\
+                  <esi:include src=\"/win.css\"/></esi:when><esi:otherwise>other</esi:otherwise></esi:choose>";
+    let squid = "<!--esi <p><esi:vars>Hello, $(HTTP_COOKIE{name}|guest)! You come from $(HTTP_REFERER|'nowhere').</esi:vars></p>\
+                 <esi:include src=\"/$(HTTP_COOKIE{id}|default).html\"/>-->";
+    for (path, page) in
+        [("/symfony", symfony), ("/magento", magento), ("/akamai", akamai), ("/oracle", oracle), ("/squid", squid)]
+    {
+        origin.answer(path, html(page));
+    }
+    let site = site(&origin, "");
+    for turn in 1..=3 {
+        for (path, fields, expected) in [
+            ("/symfony", "", "<ul>news</ul>"),
+            ("/magento", "", "<a><nav>"),
+            ("/akamai", "Accept-Language: de, en;q=0.5\r\n", "advert"),
+            ("/akamai", "Accept-Language: de\r\n", "none"),
+            ("/oracle", "User-Agent: Mozilla/4.0 (compatible; MSIE 5.5; Windows NT)\r\n", "win"),
+            ("/oracle", "User-Agent: Mozilla/3.0 (Windows)\r\n", "other"),
+            ("/squid", "", " <p>Hello, guest! You come from nowhere.</p>default"),
+            (
+                "/squid",
+                "Cookie: name=Ann\r\nReferer: http://a.test/\r\n",
+                " <p>Hello, Ann! You come from http&#58;&#47;&#47;a.test&#47;.</p>default",
+            ),
+        ] {
+            assert_eq!(text(&site.ask("GET", path, fields)), expected, "{turn} {path} {fields}");
+        }
+    }
+}
