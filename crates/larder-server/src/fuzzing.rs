@@ -50,7 +50,10 @@ fn seen(events: &[esi::Event]) -> Vec<String> {
     let mut lines = Vec::new();
     for event in events {
         match event {
-            esi::Event::Mark(mark) => flow.pass(mark, &visitor),
+            esi::Event::Mark(mark) => match flow.pass(mark, &visitor) {
+                esi::Turn::None => {}
+                turn => lines.push(format!("{turn:?}")),
+            },
             _ if !flow.shows() => {}
             esi::Event::Text(text) => lines.push(format!("text {}", text.escape_ascii())),
             esi::Event::Variable(variable, place) => {

@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 use element::{Element, Kind, Nest, Rest};
 use expression::Test;
-pub use flow::Flow;
+pub use flow::{Flow, Turn};
 pub use nesting::Mark;
 use nesting::Nesting;
 use place::{Found, Vars};

@@ -4,11 +4,13 @@
 //! brings goes in the place of its element. Varnish waits for each before the next, and an origin may count on it: so
 //! does larder while they come quickly. When one does not, all others are asked for at once.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use larder_conf::model::{Esi, LogLevel};
 use larder_http::{Coding, Fields, Known, Version};
+use tokio::sync::mpsc;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Top};
@@ -17,13 +19,15 @@ use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
 use crate::policy;
 use crate::records;
 
-use super::compose::parts::{Fallback, Inner, OnError, Page, Pending, Unwanted, Wait};
+use super::compose::parts::{
+    Attempt, Except, Fallback, Inner, OnError, PARTS_MAX, Page, Part, Pending, Unwanted, Wait,
+};
 use super::origin_request::passed_on::CONDITIONAL;
 use super::pieces::Pieces;
 use super::{Content, Response, subrequest};
 use at_once::{AtOnce, Begun};
 use read::READ_BYTES;
-use way::{Item, Way, visitor};
+use way::{Item, Tried, Way, visitor};
 
 pub mod at_once;
 mod directive;
@@ -34,6 +38,7 @@ mod way;
 pub use personal::is_personal;
 
 /// What is known of a page with ESI before it is read.
+#[derive(Clone)]
 pub struct Includes {
     /// The URL that includes are relative to.
     base: Rc<[u8]>,
@@ -59,6 +64,11 @@ impl Includes {
             OnError::End if include.goes_on => OnError::Skip,
             on_error => on_error,
         }
+    }
+
+    /// The same in an attempt, which ends with an include that fails.
+    fn of_an_attempt(&self) -> Self {
+        Self { on_error: OnError::End, ..self.clone() }
     }
 }
 
@@ -217,7 +227,50 @@ async fn put_in(item: Item<'_>, page: &mut Page, includes: &Includes) -> Result<
         Item::Text(bytes) => page.text(bytes).await,
         Item::Include(include) => one(&include, page, includes).await,
         Item::Broken(why) => broken(why.to_owned(), includes.on_error, page).await,
+        Item::Try(tried) => attempt(*tried, page, includes).await,
     }
+}
+
+/// The same for several. The future is boxed, as attempts lie in each other.
+fn put_in_all<'a>(
+    items: Vec<Item<'a>>,
+    page: &'a mut Page,
+    includes: &'a Includes,
+) -> Pin<Box<dyn Future<Output = Result<(), Unwanted>> + 'a>> {
+    Box::pin(async move {
+        for item in items {
+            put_in(item, page, includes).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Puts an attempt in, or its except. Whoever joins the whole sees which, when it is the turn of this.
+async fn attempt(tried: Tried, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
+    let Tried { attempt, except } = tried;
+    let (parts, incoming) = mpsc::channel(PARTS_MAX);
+    let except = excepted(except, page, includes);
+    let shared = Rc::clone(page.ex.request.nested.ssi.get_or_insert_default());
+    let attempted = Attempt { parts: incoming, except, shared };
+    page.parts.send(Part::Attempt(Box::new(attempted))).await.map_err(|_| Unwanted)?;
+    let whole = std::mem::replace(&mut page.parts, parts);
+    // One that fails is no end of the page.
+    let _ = put_in_all(attempt, page, &includes.of_an_attempt()).await;
+    page.parts = whole;
+    Ok(())
+}
+
+/// What makes an except, if it comes to that.
+fn excepted(items: Vec<Item<'static>>, page: &Page, includes: &Includes) -> Except {
+    let (ex, cx, includes) = (page.ex.for_page(), page.cx.clone(), includes.clone());
+    let (composed, leave) = (Rc::clone(&page.composed), page.leave.clone());
+    Box::new(move |why, parts| {
+        Box::pin(async move {
+            say(LogLevel::Warn, &format!("<esi:except> goes in: {why}"), &ex, &cx);
+            let mut page = Page { ex, cx, composed, parts, leave, is_slow: false };
+            let _ = put_in_all(items, &mut page, &includes).await;
+        })
+    })
 }
 
 /// Includes one page.

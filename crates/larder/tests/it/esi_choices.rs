@@ -1,4 +1,4 @@
-//! `larder_esi`: what of ESI 1.0 is decided at each delivery: `choose`, `vars`, and variables in URLs.
+//! `larder_esi`: what of ESI 1.0 is decided at each delivery: `try`, `choose`, `vars`, and variables in URLs.
 
 use larder_testkit::{Answer, Origin, Response, gzipped, unpacked};
 
@@ -241,6 +241,122 @@ fn a_variable_in_a_url_leads_nowhere_else() {
 }
 
 #[test]
+fn an_except_goes_in_for_an_attempt_of_which_an_include_fails() {
+    let good = "<esi:include src='/part'/>";
+    let bad = "<esi:include src='/gone'/>";
+    let tried = |attempt: &str, except: &str| {
+        format!("<a>0<esi:try> x <esi:attempt>1{attempt}2</esi:attempt> <esi:except>3{except}4</esi:except></esi:try>5")
+    };
+    let nested = |inner: &str| {
+        tried(&format!("<esi:try><esi:attempt>a{bad}</esi:attempt><esi:except>b{inner}c</esi:except></esi:try>"), "e")
+    };
+    let origin = origin(&[("/part", "part"), ("/alt", "alt"), ("/once", "once")]);
+    origin.answer("/empty", Answer::status("204 No Content"));
+    let site = site(&origin, "");
+    for (at, (page, expected)) in [
+        (tried(good, "<esi:include src='/never'/>"), "<a>01part25"),
+        (tried("", ""), "<a>0125"),
+        (tried(&format!("{good}{bad}"), good), "<a>03part45"),
+        (tried(bad, bad), "<a>0345"),
+        (tried("<esi:include src='/gone' alt='/alt'/>", "e"), "<a>01alt25"),
+        (tried("<esi:include src='/gone' alt='/gone'/>", "e"), "<a>03e45"),
+        (tried("<esi:include src='/gone' onerror='continue'/>", "e"), "<a>0125"),
+        (tried("<esi:include src='/empty'/>", "e"), "<a>0125"),
+        (tried("<esi:include src='http:///'/>", "e"), "<a>03e45"),
+        (nested(good), "<a>01bpartc25"),
+        (nested(bad), "<a>03e45"),
+        (tried(bad, &nested(good).replace("<a>", "")), "<a>0301bpartc2545"),
+        (tried(&format!("<esi:choose><esi:when test='1==2'>{bad}</esi:when></esi:choose>"), "e"), "<a>0125"),
+        (
+            tried(
+                &format!("<esi:choose><esi:when test='1==1'>{bad}</esi:when></esi:choose>"),
+                "<esi:vars>$(HTTP_HOST)</esi:vars>",
+            ),
+            "<a>03site.test45",
+        ),
+        (format!("<a>0<esi:try><esi:attempt>1{bad}2</esi:attempt></esi:try>5"), "<a>05"),
+        (format!("<a>0<esi:try><esi:attempt>1{bad}2"), "<a>0"),
+        (format!("<a>0<esi:choose><esi:when test='1==2'>{}</esi:when></esi:choose>5", tried(bad, "e")), "<a>05"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{at}");
+        origin.answer(&*path, html(page.clone()));
+        for turn in 1..=3 {
+            assert_eq!(text(&site.get(&path)), expected, "{turn} {page}");
+        }
+        let path = format!("/packed/{at}");
+        origin.answer(&*path, packed(&page));
+        for turn in 1..=3 {
+            let response = site.ask("GET", &path, "Accept-Encoding: gzip\r\n");
+            assert_eq!(unpacked_text(&response), expected, "{turn} {page}");
+        }
+    }
+    let asked = origin.requests();
+    assert!(asked.iter().all(|seen| !seen.request_line.contains("/never")), "an except is asked for if it is needed");
+    site.wait_for_log("ESI: <esi:except> goes in");
+}
+
+#[test]
+fn an_attempt_is_fetched_with_all_else_and_sent_as_a_whole() {
+    let page = "<a>0<esi:include src='/one'/>1<esi:try><esi:attempt>2<esi:include src='/two'/>3<esi:include src='/three'/>\
+                4</esi:attempt><esi:except>5<esi:include src='/five'/></esi:except></esi:try>6<esi:include src='/six'/>7";
+    let origin = Origin::start().unwrap();
+    let part = |text: &str| Answer::ok(text).field("Cache-Control", "no-store");
+    origin.answer("/page", html(page));
+    for path in ["/one", "/two", "/five", "/six"] {
+        origin.answer(path, part(path));
+    }
+    origin.answer("/three", part("/three"));
+    let site = site(&origin, "");
+    for (status, whole) in [("200 OK", "<a>0/one12/two3/three46/six7"), ("500 Oh", "<a>0/one15/five6/six7")] {
+        origin.answer("/three", Answer::status(status).body("/three").field("Cache-Control", "no-store"));
+        let before = origin.count();
+        let held: Vec<_> = ["/one", "/two", "/three", "/six"].map(|path| origin.hold(path)).into();
+        let mut client = site.client();
+        client.send(b"GET /page HTTP/1.1\r\nHost: site.test\r\n\r\n").unwrap();
+        let is_first = before == 0;
+        assert!(origin.wait_for(before + 4 + usize::from(is_first)), "{:?}", origin.requests());
+        assert!(origin.requests().iter().skip(before).all(|seen| !seen.request_line.contains("/five")));
+        held.into_iter().rev().for_each(|held| held.release());
+        assert_eq!(text(&client.read_response("GET").unwrap()), whole);
+    }
+}
+
+#[test]
+fn an_attempt_that_breaks_off_or_brings_too_much_has_failed() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/big", Answer::ok("x".repeat(3 << 20)).field("Cache-Control", "max-age=60"));
+    origin.answer("/large", Answer::ok("y".repeat(1 << 19)).field("Cache-Control", "max-age=60"));
+    origin.answer("/short", Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nshort"));
+    let tried = |attempt: &str| {
+        format!("<a>1<esi:try><esi:attempt>{attempt}</esi:attempt><esi:except>e</esi:except></esi:try>2")
+    };
+    let site = site(&origin, "");
+    for (at, (attempt, expected)) in [
+        ("<esi:include src='/big'/>".to_owned(), "e".to_owned()),
+        ("<esi:include src='/short'/>".to_owned(), "e".to_owned()),
+        ("<esi:include src='/large'/>".to_owned(), "y".repeat(1 << 19)),
+        ("z".repeat(1 << 19), "z".repeat(1 << 19)),
+        ("z".repeat(2 << 20), "e".to_owned()),
+        (format!("<esi:try><esi:attempt>{}</esi:attempt></esi:try>", "z".repeat(2 << 20)), "e".to_owned()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{at}");
+        origin.answer(&*path, html(tried(&attempt)));
+        for turn in 1..=2 {
+            let shown = text(&site.get(&path));
+            assert!(shown == format!("<a>1{expected}2"), "{turn} {at}: {} bytes", shown.len());
+        }
+    }
+    site.wait_for_log("its attempt brings more than 1 MB");
+    site.wait_for_log("an <esi:attempt> or <esi:except> of more than 1 MB");
+}
+
+#[test]
 fn with_a_vcl_all_is_shown_that_varnish_shows() {
     let page = "<a><esi:choose><esi:when test=\"1==2\">1</esi:when></esi:choose><esi:try><esi:attempt>2</esi:attempt>\
                 <esi:except>3</esi:except></esi:try><esi:vars>$(HTTP_HOST)</esi:vars>";
@@ -262,6 +378,14 @@ fn hostile_pages_come_to_an_end() {
     for (at, (page, expected)) in [
         (format!("<a>{}x", repeat("<esi:try><esi:attempt>")), "<a>"),
         (format!("<a>{}x{}y", repeat("<esi:try><esi:attempt>"), repeat("</esi:attempt></esi:try>")), "<a>y"),
+        (
+            format!(
+                "<a>{}x<esi:include src='/gone'/>{}y",
+                "<esi:try><esi:attempt>".repeat(16),
+                "</esi:attempt><esi:except>e</esi:except></esi:try>".repeat(16)
+            ),
+            "<a>ey",
+        ),
         (format!("<a>{}x", repeat("<esi:choose><esi:when test='1==1'>")), "<a>"),
         (format!("<a>{}x{}y", repeat("<esi:vars>"), repeat("</esi:vars>")), "<a>y"),
         (format!("<a><esi:vars>{}", repeat("$(")), &format!("<a>{}", repeat("$("))),

@@ -14,9 +14,31 @@ pub struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     /// A `choose`, and whether one of its branches was taken.
-    Choose { is_taken: bool },
-    /// Any other.
+    Choose {
+        is_taken: bool,
+    },
+    /// A `when` or `otherwise`.
     Branch,
+    Try,
+    Attempt,
+    Except,
+}
+
+/// What a mark means for who delivers a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing beside what [`Flow::shows`] says.
+    None,
+    /// A `try` begins.
+    Try,
+    /// What follows is its attempt.
+    Attempt,
+    /// What follows is its except.
+    Except,
+    /// The attempt or the except is whole.
+    PartEnds,
+    /// The `try` is whole.
+    TryEnds,
 }
 
 impl Flow {
@@ -31,9 +53,9 @@ impl Flow {
     }
 
     /// Goes past a mark.
-    pub fn pass(&mut self, mark: &Mark, visitor: &Visitor<'_>) {
+    pub fn pass(&mut self, mark: &Mark, visitor: &Visitor<'_>) -> Turn {
         let shows = self.shows();
-        match mark {
+        let turn = match mark {
             Mark::Choose => self.begin(Level::Choose { is_taken: false }, shows),
             Mark::When(test) => {
                 let is_met = shows && self.is_open() && test.as_ref().is_some_and(|test| test.holds(visitor));
@@ -43,12 +65,12 @@ impl Flow {
                 let is_met = shows && self.is_open();
                 self.branch(is_met)
             }
-            Mark::Try => self.begin(Level::Branch, shows),
-            Mark::Attempt => self.begin(Level::Branch, shows),
-            // Nobody asks yet whether the attempt has failed.
-            Mark::Except => self.begin(Level::Branch, false),
+            Mark::Try => self.begin(Level::Try, shows),
+            Mark::Attempt => self.begin(Level::Attempt, shows),
+            Mark::Except => self.begin(Level::Except, shows),
             Mark::End => self.end(),
-        }
+        };
+        if shows || turn == Turn::PartEnds || turn == Turn::TryEnds { turn } else { Turn::None }
     }
 
     /// Whether no branch was taken of the `choose` that is innermost.
@@ -56,22 +78,36 @@ impl Flow {
         self.open.last() == Some(&Level::Choose { is_taken: false })
     }
 
-    fn branch(&mut self, is_met: bool) {
+    fn branch(&mut self, is_met: bool) -> Turn {
         if is_met && let Some(last) = self.open.last_mut() {
             *last = Level::Choose { is_taken: true };
         }
-        self.begin(Level::Branch, is_met);
+        self.begin(Level::Branch, is_met)
     }
 
-    fn begin(&mut self, level: Level, is_seen: bool) {
+    fn begin(&mut self, level: Level, is_seen: bool) -> Turn {
         if is_seen {
             self.seen += 1;
         }
         self.open.push(level);
+        match level {
+            Level::Choose { .. } | Level::Branch => Turn::None,
+            Level::Try => Turn::Try,
+            Level::Attempt => Turn::Attempt,
+            Level::Except => Turn::Except,
+        }
     }
 
-    fn end(&mut self) {
-        self.open.pop();
+    fn end(&mut self) -> Turn {
+        let shows = self.shows();
+        let ended = self.open.pop();
         self.seen = self.seen.min(self.open.len());
+        match ended {
+            Some(Level::Attempt | Level::Except) if shows => Turn::PartEnds,
+            Some(Level::Try) if shows => Turn::TryEnds,
+            Some(Level::Choose { .. } | Level::Branch | Level::Try | Level::Attempt | Level::Except) | None => {
+                Turn::None
+            }
+        }
     }
 }

@@ -1,73 +1,129 @@
 //! Puts the parts of a whole together, in order.
 
+use std::pin::Pin;
+use std::rc::Rc;
+
 use bytes::Bytes;
 use larder_store::BodyWriter;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Cx;
+use crate::exchange::SsiShared;
 use crate::request::subrequest;
 
-use super::parts::{Answer, OnError, Part, Unwanted, is_good, left_out};
+use super::parts::{Answer, Attempt, OnError, PARTS_MAX, Part, is_good, left_out};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
+/// How much an attempt may bring, as it is in memory until it is known that nothing of it fails.
+const ATTEMPT_BYTES_MAX: usize = 1 << 20;
 
 /// Writes the parts that come in, until the last one or until all readers have left.
-pub async fn join(writer: BodyWriter, incoming: mpsc::Receiver<Part>, cx: &Cx) {
-    Joiner { writer, held: Vec::new(), cx }.run(incoming).await;
+pub async fn join(writer: BodyWriter, mut incoming: mpsc::Receiver<Part>, cx: &Cx) {
+    let mut joiner = Joiner { out: Out::Whole(writer), held: Vec::new(), cx };
+    let joined = match joiner.run(&mut incoming).await {
+        Ok(()) => joiner.flush().await,
+        Err(Ended::Failed(why)) => joiner.flush().await.and(Err(Ended::Failed(why))),
+        Err(Ended::Unwanted) => Err(Ended::Unwanted),
+    };
+    match (joiner.out, joined) {
+        (Out::Whole(writer), Ok(())) => writer.finish(),
+        (Out::Whole(writer), Err(Ended::Failed(why))) => writer.fail(why),
+        (Out::Whole(_), Err(Ended::Unwanted)) | (Out::Attempt(..), _) => {}
+    }
 }
 
 struct Joiner<'a> {
-    writer: BodyWriter,
+    out: Out,
     /// Small parts that go on together.
     held: Vec<u8>,
     cx: &'a Cx,
 }
 
+/// Where parts go.
+enum Out {
+    /// To the client.
+    Whole(BodyWriter),
+    /// Into memory, until all are there.
+    Attempt(Vec<u8>, Rc<SsiShared>),
+}
+
+/// Why parts are joined no further.
+enum Ended {
+    /// Nobody reads them any more.
+    Unwanted,
+    /// What they make is not whole.
+    Failed(String),
+}
+
 impl Joiner<'_> {
-    async fn run(mut self, mut incoming: mpsc::Receiver<Part>) {
+    async fn run(&mut self, incoming: &mut mpsc::Receiver<Part>) -> Result<(), Ended> {
         loop {
             let part = match incoming.try_recv() {
                 Ok(part) => part,
                 Err(_) => {
                     // What is there goes out before we wait for more.
-                    if self.flush().await.is_err() {
-                        return;
-                    }
+                    self.flush().await?;
                     let received = tokio::select! {
                         biased;
                         part = incoming.recv() => part,
-                        () = self.writer.readers_gone() => return,
+                        () = self.readers_gone() => return Err(Ended::Unwanted),
                     };
                     match received {
                         Some(part) => part,
-                        None => return self.writer.finish(),
+                        None => return Ok(()),
                     }
                 }
             };
-            let joined = match part {
-                Part::Bytes(bytes) => self.append(bytes).await,
-                Part::Answer(answer, through, on_error) => match self.answer(answer, on_error).await {
-                    Ok(true) => {
-                        if let Some(through) = through {
-                            let _ = through.send(());
-                        }
-                        Ok(())
+            match part {
+                Part::Bytes(bytes) => self.append(bytes).await?,
+                Part::Answer(answer, through, on_error) => {
+                    if !self.answer(answer, on_error).await? {
+                        return Err(Ended::Failed("a subrequest was closed, or has failed".to_owned()));
                     }
-                    Ok(false) => {
-                        let _ = self.flush().await;
-                        return self.writer.fail("a subrequest was closed, or has failed".to_owned());
+                    if let Some(through) = through {
+                        let _ = through.send(());
                     }
-                    Err(unwanted) => Err(unwanted),
-                },
-                Part::Failed(why) => {
-                    let _ = self.flush().await;
-                    return self.writer.fail(why);
                 }
-            };
-            if joined.is_err() {
-                return;
+                Part::Attempt(attempt) => self.attempt(*attempt).await?,
+                Part::Failed(why) => return Err(Ended::Failed(why)),
             }
+        }
+    }
+
+    /// The same. The future is boxed, as attempts lie in each other.
+    fn run_inside<'a>(
+        &'a mut self,
+        incoming: &'a mut mpsc::Receiver<Part>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Ended>> + 'a>> {
+        Box::pin(self.run(incoming))
+    }
+
+    /// Adds an attempt when it is whole, or else its except.
+    async fn attempt(&mut self, Attempt { mut parts, except, shared }: Attempt) -> Result<(), Ended> {
+        self.flush().await?;
+        let mut joiner = Joiner { out: Out::Attempt(Vec::new(), shared), held: Vec::new(), cx: self.cx };
+        let joined = tokio::select! {
+            biased;
+            joined = async { joiner.run_inside(&mut parts).await?; joiner.flush().await } => joined,
+            () = self.readers_gone() => return Err(Ended::Unwanted),
+        };
+        let why = match (joined, joiner.out) {
+            (Ok(()), Out::Attempt(bytes, _)) => return self.append(bytes.into()).await,
+            (Err(Ended::Failed(why)), _) => why,
+            (Err(Ended::Unwanted), _) | (Ok(()), Out::Whole(_)) => return Err(Ended::Unwanted),
+        };
+        // Whoever makes the attempt sees by this that no more of it is wanted.
+        drop(parts);
+        let (parts, mut incoming) = mpsc::channel(PARTS_MAX);
+        let making = async {
+            except(why, parts).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            joined = self.run_inside(&mut incoming) => joined,
+            () = making => Ok(()),
         }
     }
 
@@ -76,7 +132,7 @@ impl Joiner<'_> {
         &mut self,
         mut answer: oneshot::Receiver<Option<Answer>>,
         on_error: OnError,
-    ) -> Result<bool, Unwanted> {
+    ) -> Result<bool, Ended> {
         let answer = match answer.try_recv() {
             Ok(answer) => answer,
             Err(_) => {
@@ -84,7 +140,7 @@ impl Joiner<'_> {
                 tokio::select! {
                     biased;
                     answer = answer => answer.ok().flatten(),
-                    () = self.writer.readers_gone() => return Err(Unwanted),
+                    () = self.readers_gone() => return Err(Ended::Unwanted),
                 }
             }
         };
@@ -102,7 +158,7 @@ impl Joiner<'_> {
             let next = tokio::select! {
                 biased;
                 next = body.next(self.cx) => next,
-                () = self.writer.readers_gone() => return Err(Unwanted),
+                () = self.readers_gone() => return Err(Ended::Unwanted),
             };
             match next {
                 Ok(Some(bytes)) => {
@@ -122,7 +178,7 @@ impl Joiner<'_> {
         Ok(is_whole || on_error != OnError::End)
     }
 
-    async fn append(&mut self, bytes: Bytes) -> Result<(), Unwanted> {
+    async fn append(&mut self, bytes: Bytes) -> Result<(), Ended> {
         if self.held.len() + bytes.len() < GATHERED_BYTES {
             self.held.extend_from_slice(&bytes);
             return Ok(());
@@ -131,7 +187,7 @@ impl Joiner<'_> {
         self.write(bytes).await
     }
 
-    async fn flush(&mut self) -> Result<(), Unwanted> {
+    async fn flush(&mut self) -> Result<(), Ended> {
         if self.held.is_empty() {
             return Ok(());
         }
@@ -139,12 +195,33 @@ impl Joiner<'_> {
         self.write(held.into()).await
     }
 
-    async fn write(&mut self, bytes: Bytes) -> Result<(), Unwanted> {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), Ended> {
+        let writer = match &mut self.out {
+            Out::Whole(writer) => writer,
+            Out::Attempt(kept, shared) => {
+                if kept.len() + bytes.len() > ATTEMPT_BYTES_MAX {
+                    return Err(Ended::Failed("its attempt brings more than 1 MB".to_owned()));
+                }
+                if !shared.may_make(bytes.len()) {
+                    return Err(Ended::Failed("the attempts of the request bring more than 32 MB".to_owned()));
+                }
+                kept.extend_from_slice(&bytes);
+                return Ok(());
+            }
+        };
         tokio::select! {
             biased;
-            () = self.writer.readers_gone() => return Err(Unwanted),
-            () = self.writer.wait_for_room() => {}
+            () = writer.readers_gone() => return Err(Ended::Unwanted),
+            () = writer.wait_for_room() => {}
         }
-        self.writer.append(bytes).map_err(|_| Unwanted)
+        writer.append(bytes).map_err(|_| Ended::Unwanted)
+    }
+
+    /// Waits until nobody reads what is written. Of an attempt, whoever waits for it knows.
+    async fn readers_gone(&self) {
+        match &self.out {
+            Out::Whole(writer) => writer.readers_gone().await,
+            Out::Attempt(..) => std::future::pending().await,
+        }
     }
 }

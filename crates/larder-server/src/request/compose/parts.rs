@@ -1,5 +1,6 @@
 //! The parts of a composed page while they are made: bytes of the document, and the answers of subrequests.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,12 +26,27 @@ pub enum Part {
     Bytes(Bytes),
     /// The answer of a subrequest, and the channel that tells its page when it is through.
     Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>, OnError),
+    /// What goes in if nothing of it fails.
+    Attempt(Box<Attempt>),
     /// The whole ends here, incomplete.
     Failed(String),
 }
 
 /// How many parts may wait for their turn; the page is read no further then.
 pub const PARTS_MAX: usize = 64;
+
+/// Parts of which all go in or none.
+pub struct Attempt {
+    /// The parts.
+    pub parts: mpsc::Receiver<Part>,
+    /// What else goes in.
+    pub except: Except,
+    /// Counts what is kept of them.
+    pub shared: Rc<SsiShared>,
+}
+
+/// Makes what goes in for an attempt that has failed, for this reason.
+pub type Except = Box<dyn FnOnce(String, mpsc::Sender<Part>) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 /// How long a page waits for an answer before it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use larder_http::{Coding, Known};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
-use crate::filter::esi::{Flow, Include};
+use crate::filter::esi::{Flow, Include, Mark};
 use crate::request::compose::parts::{OnError, Pending, is_good, left_out, plain};
 use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
@@ -154,6 +154,8 @@ fn put_together(
     let mut flow = Flow::default();
     for (at, part) in read.parts.iter().enumerate() {
         let is_added = match part {
+            // What it comes to has to be known before it goes out.
+            Part::Mark(Mark::Try) if flow.shows() => false,
             Part::Mark(mark) => {
                 flow.pass(mark, &visitor(copy));
                 true
