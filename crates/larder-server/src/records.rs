@@ -134,14 +134,22 @@ pub fn unset(open: &Open, tag: Tag, fields: &Fields, is_meant: impl Fn(&[u8]) ->
 }
 
 /// The fields with which a VCL begins beyond those of the client.
+#[inline]
 pub fn added_fields(ex: &Exchange, names: &[Known]) {
-    let Some(open) = &ex.log.client else { return };
+    if let Some(open) = &ex.log.client {
+        tell_added(open, names, ex);
+    }
+}
+
+#[cold]
+fn tell_added(open: &Open, names: &[Known], ex: &Exchange) {
     for (_, name, value) in ex.asked.head.fields.iter_known().filter(|(known, _, _)| names.contains(known)) {
         open.header(Tag::ReqHeader, name, value);
     }
 }
 
 /// A URL that the server itself has made the request's.
+#[inline]
 pub fn url(ex: &Exchange) {
     if let Some(open) = &ex.log.client {
         open.put(Tag::ReqUrl, ex.asked.head.target());
@@ -149,8 +157,15 @@ pub fn url(ex: &Exchange) {
 }
 
 /// A VCL decides about the request.
+#[inline]
 pub fn vcl(vcl: &Arc<Vcl>, ex: &Exchange, cx: &Cx) {
-    let Some(open) = ex.log.now() else { return };
+    if let Some(open) = ex.log.now() {
+        tell_vcl(open, vcl, cx);
+    }
+}
+
+#[cold]
+fn tell_vcl(open: &Open, vcl: &Arc<Vcl>, cx: &Cx) {
     let used = cx.site().origins.vcls.iter().find(|used| Arc::ptr_eq(&used.vcl, vcl));
     if let Some(used) = used {
         open.say(Tag::VclUse, format_args!("{}", used.file.display()));
@@ -158,8 +173,15 @@ pub fn vcl(vcl: &Arc<Vcl>, ex: &Exchange, cx: &Cx) {
 }
 
 /// The virtual server and the location that were found.
+#[inline]
 pub fn location(ex: &Exchange, cx: &Cx) {
-    let Some(open) = &ex.log.client else { return };
+    if let Some(open) = &ex.log.client {
+        tell_location(open, ex, cx);
+    }
+}
+
+#[cold]
+fn tell_location(open: &Open, ex: &Exchange, cx: &Cx) {
     let loc = cx.loc(ex);
     if matches!(loc.handler, Handler::Vcl(_)) {
         // It says more by itself.
@@ -170,6 +192,7 @@ pub fn location(ex: &Exchange, cx: &Cx) {
 }
 
 /// Where the request is sent inside, as the words say.
+#[inline]
 pub fn rewritten(ex: &Exchange, to: Arguments<'_>) {
     if let Some(open) = &ex.log.client {
         open.say(Tag::Rewrite, to);
@@ -177,8 +200,15 @@ pub fn rewritten(ex: &Exchange, to: Arguments<'_>) {
 }
 
 /// A page that was found in the cache, or a mark in its place, by the tag for it.
-pub fn found(tag: Tag, page: &Object, now: Time, ex: &Exchange) {
-    let Some(open) = &ex.log.client else { return };
+#[inline]
+pub fn found(tag: Tag, page: &Object, ex: &Exchange, cx: &Cx) {
+    if let Some(open) = &ex.log.client {
+        tell_found(open, tag, page, cx.now());
+    }
+}
+
+#[cold]
+fn tell_found(open: &Open, tag: Tag, page: &Object, now: Time) {
     let number = page.fields.get_known(Known::XVarnish).unwrap_or(b"0");
     let number = number.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
     let ttl = page.fresh_until.0 as f64 / 1000.0 - now.0 as f64 / 1000.0;
@@ -193,8 +223,15 @@ pub fn found(tag: Tag, page: &Object, now: Time, ex: &Exchange) {
 }
 
 /// The head of the response, before a VCL changes it.
+#[inline]
 pub fn response(ex: &Exchange) {
-    let Some(open) = &ex.log.client else { return };
+    if let Some(open) = &ex.log.client {
+        tell_response(open, ex);
+    }
+}
+
+#[cold]
+fn tell_response(open: &Open, ex: &Exchange) {
     open.put(Tag::RespProtocol, b"HTTP/1.1");
     status(open, ex.reply.status, &ex.reply.reason);
     fields(open, Tag::RespHeader, &ex.reply.fields);

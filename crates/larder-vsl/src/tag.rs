@@ -35,9 +35,9 @@ tags! {
     SessOpen = "SessOpen",
     /// A client's connection has ended: why, and after how many seconds.
     SessClose = "SessClose",
-    /// A connection to a backend is used: name of the backend, addresses, whether it is new.
+    /// A connection to a backend is used: its number, name of the backend, addresses and ports, whether it is new.
     BackendOpen = "BackendOpen",
-    /// It is no longer: name of the backend, whether it is kept.
+    /// It is no longer: its number, name of the backend, whether it is kept.
     BackendClose = "BackendClose",
     /// A message that could not be read.
     HttpGarbage = "HttpGarbage",

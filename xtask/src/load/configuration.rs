@@ -107,9 +107,12 @@ impl Site<'_> {
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
             }
-            Kind::Varnish | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl | Kind::LarderOldVcl => {
-                ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing)))
-            }
+            Kind::Varnish
+            | Kind::LarderVcl
+            | Kind::LarderVclDirector
+            | Kind::LarderVclAcl
+            | Kind::LarderVclLog
+            | Kind::LarderOldVcl => ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing))),
         };
         let file = self.folder.join(name);
         fs::write(&file, text).map_err(cannot("write a configuration"))?;
@@ -121,6 +124,9 @@ impl Site<'_> {
             command.args(["-s", "malloc,256m", "-a", &format!("127.0.0.1:{}", self.port)]);
             if self.setup.front.is_h2() {
                 command.args(["-p", "feature=+http2"]);
+            }
+            if kind == Kind::LarderVclLog {
+                command.args(["-l", "80M"]);
             }
         } else {
             add_nginx_arguments(command, self.folder, &file);

@@ -29,12 +29,14 @@ pub enum Kind {
     LarderVclDirector,
     /// The same with a large ACL in the VCL.
     LarderVclAcl,
+    /// The same as `LarderVcl`, but that its transaction log is kept.
+    LarderVclLog,
     /// Another build of larder, with the VCL of `Varnish`.
     LarderOldVcl,
 }
 
 impl Kind {
-    const ALL: [Kind; 11] = [
+    const ALL: [Kind; 12] = [
         Kind::Nginx,
         Kind::NginxTuned,
         Kind::Varnish,
@@ -45,6 +47,7 @@ impl Kind {
         Kind::LarderVcl,
         Kind::LarderVclDirector,
         Kind::LarderVclAcl,
+        Kind::LarderVclLog,
         Kind::LarderOldVcl,
     ];
 
@@ -61,6 +64,7 @@ impl Kind {
             Kind::LarderVcl => "larder-vcl",
             Kind::LarderVclDirector => "larder-vcl-director",
             Kind::LarderVclAcl => "larder-vcl-acl",
+            Kind::LarderVclLog => "larder-vcl-log",
             Kind::LarderOldVcl => "larder-old-vcl",
         }
     }
@@ -70,9 +74,12 @@ impl Kind {
         let (name, named) = match self {
             Kind::Varnish => return Ok("/usr/sbin/varnishd".into()),
             Kind::Nginx | Kind::NginxTuned => ("nginx", &programs.nginx),
-            Kind::Larder | Kind::LarderTuned | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl => {
-                ("larder", &programs.larder)
-            }
+            Kind::Larder
+            | Kind::LarderTuned
+            | Kind::LarderVcl
+            | Kind::LarderVclDirector
+            | Kind::LarderVclAcl
+            | Kind::LarderVclLog => ("larder", &programs.larder),
             Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => ("larder", &programs.old),
         };
         let path = named.as_ref().ok_or_else(|| LoadError::Missing(name.into()))?;
@@ -87,7 +94,12 @@ impl Kind {
     /// Whether it is the larder that is built unless one is named.
     pub fn is_current(self) -> bool {
         match self {
-            Kind::Larder | Kind::LarderTuned | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl => true,
+            Kind::Larder
+            | Kind::LarderTuned
+            | Kind::LarderVcl
+            | Kind::LarderVclDirector
+            | Kind::LarderVclAcl
+            | Kind::LarderVclLog => true,
             Kind::Nginx | Kind::NginxTuned | Kind::Varnish => false,
             Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => false,
         }
@@ -96,7 +108,7 @@ impl Kind {
     /// What its VCL has beside that of a shop, if it runs one in the scenario `vcl`.
     pub fn vcl_extra(self) -> Option<Extra> {
         match self {
-            Kind::Varnish | Kind::LarderVcl | Kind::LarderOldVcl => Some(Extra::Nothing),
+            Kind::Varnish | Kind::LarderVcl | Kind::LarderVclLog | Kind::LarderOldVcl => Some(Extra::Nothing),
             Kind::LarderVclDirector => Some(Extra::Director),
             Kind::LarderVclAcl => Some(Extra::Acl),
             Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => None,

@@ -48,7 +48,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --vcl FILE            the VCL of the scenario vcl, with Magento's marks, such as /* {{ port }} */, for what a site
                         fills in (default: one of ours)
   --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned, and for
-                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-old-vcl, for esi and esi-gzip
+                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-vcl-log,
+                        larder-old-vcl, for esi and esi-gzip
                         larder-vcl, larder-old-vcl;
                         ratios are to the first. Default: the first four, or without varnish the first five
                         in the scenarios from close on

@@ -14,6 +14,12 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether anything is told.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.client.is_some() || self.fetch.is_some()
+    }
+
     /// The one that what happens now belongs to: the fetch, while one is under way.
     pub fn now(&self) -> Option<&Rc<Open>> {
         self.fetch.as_ref().or(self.client.as_ref())

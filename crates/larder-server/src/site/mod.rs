@@ -44,7 +44,7 @@ pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePoli
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use unbuilt::errors as unbuilt_errors;
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
-pub use vcl::{HeaderName, UsedVcl, Vcl, VclNames, VclPolicy};
+pub use vcl::{HeaderList, HeaderName, UsedVcl, Vcl, VclNames, VclPolicy};
 
 /// All parts of one configuration.
 pub struct Site {

@@ -56,6 +56,7 @@ mod tls;
 mod tls_clients;
 mod tls_sessions;
 mod tls_traffic;
+mod transactions;
 mod tunnel;
 mod unbuffered;
 mod undecided;

@@ -8,7 +8,7 @@ use larder_vsl::Tag;
 
 use crate::exchange::Exchange;
 use crate::records;
-use crate::site::{HeaderName, VclPolicy};
+use crate::site::{HeaderList, HeaderName, VclPolicy};
 use crate::vsl::Open;
 
 use super::task::Run;
@@ -27,6 +27,7 @@ pub fn fields(of: Headers, ex: &Exchange) -> Option<&Fields> {
 }
 
 /// The fields of a message that can be changed.
+#[inline]
 pub fn fields_mut(of: Headers, ex: &mut Exchange) -> Option<&mut Fields> {
     match of {
         Headers::Req => {
@@ -109,6 +110,7 @@ fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
 }
 
 /// The text of a header: that of its first line.
+#[inline]
 pub fn get(run: &mut Run<'_>, header: Header, texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let name = name_of(run.policy, header)?;
     let Some(fields) = fields(header.of, run.ex) else { return Ok(Value::Text(None)) };
@@ -124,12 +126,15 @@ pub fn held<'a>(run: &'a Run<'_>, header: Header) -> Held<'a> {
 }
 
 /// Sets a header in place of all its lines.
+#[inline]
 pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
     let Value::Text(text) = value else { return Err(Failure::host("a header that is no text")) };
     let bytes = texts.bytes(text);
     check(&name.name, bytes)?;
-    tell(run, header.of, name, Some(bytes.trim_ascii()));
+    if run.ex.log.is_on() {
+        tell(run, header.of, name, Some(bytes.trim_ascii()));
+    }
     if let Some(fields) = fields_mut(header.of, run.ex) {
         fields.set_sound(name.known, &name.name, bytes.trim_ascii());
     }
@@ -137,10 +142,13 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
 }
 
 /// The same with a whole line, whose value was checked and has no spaces around it.
+#[inline]
 pub fn set_line(run: &mut Run<'_>, header: Header, line: &[u8]) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
-    let value = line.get(name.name.len() + 1..).unwrap_or_default().trim_ascii();
-    tell(run, header.of, name, Some(value));
+    if run.ex.log.is_on() {
+        let value = line.get(name.name.len() + 1..).unwrap_or_default().trim_ascii();
+        tell(run, header.of, name, Some(value));
+    }
     if let Some(fields) = fields_mut(header.of, run.ex) {
         fields.set_line(name.known, &name.name, line);
     }
@@ -148,12 +156,15 @@ pub fn set_line(run: &mut Run<'_>, header: Header, line: &[u8]) -> Result<(), Fa
 }
 
 /// Removes all lines of a header.
+#[inline]
 pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
     // A request is kept as it was before its first change.
     let is_there = |ex| fields(header.of, ex).is_some_and(|fields| fields.get_as(name.known, &name.name).is_some());
     if header.of != Headers::Req || is_there(run.ex) {
-        tell(run, header.of, name, None);
+        if run.ex.log.is_on() {
+            tell(run, header.of, name, None);
+        }
         if let Some(fields) = fields_mut(header.of, run.ex) {
             fields.remove_as(name.known, &name.name);
         }
@@ -162,14 +173,15 @@ pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
 }
 
 /// Removes all lines of several headers.
+#[inline]
 pub fn unset_all(run: &mut Run<'_>, number: u32) -> Result<(), Failure> {
     let list = run.policy.vcl.header_lists.get(number as usize);
     let list = list.ok_or_else(|| Failure::host("headers that are not there"))?;
     // A request is kept as it was before its first change.
     let is_one_there = |ex| fields(list.of, ex).is_some_and(|fields| fields.contains_any(&list.names));
     if list.of != Headers::Req || is_one_there(run.ex) {
-        if let (Some(open), Some(fields)) = (run.log(), fields(list.of, run.ex)) {
-            records::unset(open, unset_tag(list.of), fields, |name| list.names.contains(Known::of(name), name));
+        if run.ex.log.is_on() {
+            tell_all(run, list);
         }
         if let Some(fields) = fields_mut(list.of, run.ex) {
             fields.remove_all(&list.names);
@@ -178,8 +190,16 @@ pub fn unset_all(run: &mut Run<'_>, number: u32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Tells the transaction log that headers are unset.
+#[cold]
+fn tell_all(run: &Run<'_>, list: &HeaderList) {
+    if let (Some(open), Some(fields)) = (run.log(), fields(list.of, run.ex)) {
+        records::unset(open, unset_tag(list.of), fields, |name| list.names.contains(Known::of(name), name));
+    }
+}
+
 /// Tells the transaction log that a header is set to a value, or unset.
-#[inline]
+#[cold]
 fn tell(run: &Run<'_>, of: Headers, name: &HeaderName, value: Option<&[u8]>) {
     if let Some(open) = run.log() {
         tell_change(open, of, &name.name, value, run.ex);
@@ -187,7 +207,6 @@ fn tell(run: &Run<'_>, of: Headers, name: &HeaderName, value: Option<&[u8]>) {
 }
 
 /// The same for any name.
-#[cold]
 fn tell_change(open: &Open, of: Headers, name: &str, value: Option<&[u8]>, ex: &Exchange) {
     if let Some(fields) = fields(of, ex) {
         records::unset(open, unset_tag(of), fields, |own| own.eq_ignore_ascii_case(name.as_bytes()));

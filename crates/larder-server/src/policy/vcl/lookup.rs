@@ -42,7 +42,7 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
     match object.mark() {
         Mark::HitPass => {
-            records::found(Tag::HitPass, object, cx.now(), ex);
+            records::found(Tag::HitPass, object, ex, cx);
             ex.vcl.client.is_hitpass = true;
             cx.stats().hits_for_pass.add(1);
             return Found::Turn(passes(policy, ex, cx));
@@ -61,7 +61,7 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
 }
 
 fn hit_miss(policy: &VclPolicy, object: &Object, ex: &mut Exchange, cx: &Cx) -> Found {
-    records::found(Tag::HitMiss, object, cx.now(), ex);
+    records::found(Tag::HitMiss, object, ex, cx);
     ex.vcl.client.is_hitmiss = true;
     cx.stats().hits_for_miss.add(1);
     missed(policy, ex, cx)
@@ -81,7 +81,7 @@ fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx
         note_tags(policy, &object.fields, ex, cx);
     }
     ex.vcl.page = Some(Arc::clone(object));
-    records::found(Tag::Hit, object, cx.now(), ex);
+    records::found(Tag::Hit, object, ex, cx);
     let ended = run(policy, Step::Hit, ex, cx);
     match ended.action {
         Action::Deliver => {

@@ -52,10 +52,8 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     let program = &policy.vcl.program;
     let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
     let mut machine = ex.vcl.machine.take().unwrap_or_default();
-    if let Some(open) = log_of(step, ex) {
-        let name = step.name();
-        let name = name.strip_prefix("vcl_").unwrap_or(name);
-        open.put_with(Tag::VclCall, |out| out.extend(name.bytes().map(|byte| byte.to_ascii_uppercase())));
+    if ex.log.is_on() {
+        tell_call(step, ex);
     }
     let mut host = Run { policy, step, ex, cx, url: Cell::new(None), now };
     let (modules, bytes_max) = host.modules();
@@ -67,11 +65,8 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     };
     ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
-    if let Some(open) = log_of(step, ex) {
-        open.put(Tag::VclReturn, ended.action.name().as_bytes());
-        if let Some(reason) = ended.reason.as_deref().filter(|_| ended.action == Action::Fail) {
-            open.put(Tag::VclError, reason);
-        }
+    if ex.log.is_on() {
+        tell_return(step, &ended, ex);
     }
     if ended.action == Action::Fail {
         cx.stats().vcl_failures.add(1);
@@ -80,6 +75,25 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
         cx.local.logs.told_error(cx, ex, LogLevel::Error, format_args!("VCL failed in {}: {reason}", step.name()));
     }
     ended
+}
+
+/// Tells the transaction log that a sub is called.
+#[cold]
+fn tell_call(step: Step, ex: &Exchange) {
+    let Some(open) = log_of(step, ex) else { return };
+    let name = step.name();
+    let name = name.strip_prefix("vcl_").unwrap_or(name);
+    open.put_with(Tag::VclCall, |out| out.extend(name.bytes().map(|byte| byte.to_ascii_uppercase())));
+}
+
+/// Tells it what the sub has returned.
+#[cold]
+fn tell_return(step: Step, ended: &Ended, ex: &Exchange) {
+    let Some(open) = log_of(step, ex) else { return };
+    open.put(Tag::VclReturn, ended.action.name().as_bytes());
+    if let Some(reason) = ended.reason.as_deref().filter(|_| ended.action == Action::Fail) {
+        open.put(Tag::VclError, reason);
+    }
 }
 
 fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {

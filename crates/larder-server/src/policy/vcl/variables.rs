@@ -14,7 +14,6 @@ use larder_vsl::Tag;
 use crate::exchange::BodyUse;
 use crate::objects::parameter;
 use crate::records;
-use crate::vsl::Open;
 
 use super::headers;
 use super::task::Run;
@@ -42,16 +41,17 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
     if !client::set(run, variable, value, texts)? && !fetch::set(run, variable, value, texts)? {
         return Err(unbuilt(variable));
     }
-    if let Some(open) = run.log() {
-        tell(open, variable, run);
+    if run.ex.log.is_on() {
+        tell(variable, run);
     }
     Ok(())
 }
 
 /// Tells the transaction log what a variable of a message is now.
 #[cold]
-fn tell(open: &Open, variable: Variable, run: &Run<'_>) {
+fn tell(variable: Variable, run: &Run<'_>) {
     use Variable as V;
+    let Some(open) = run.log() else { return };
     let (asked, reply, fetch) = (&run.ex.asked.head, &run.ex.reply, &run.ex.vcl.fetch);
     match variable {
         V::ReqMethod => open.put(Tag::ReqMethod, asked.method_name()),

@@ -1,0 +1,436 @@
+//! What the transaction log tells of requests, read by `larder varnishlog` and `larder varnishncsa`.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, Http2Client, Origin, free_port, text_of};
+
+use crate::running_varnishd::Varnishd;
+use crate::site::{Setup, Site, binary, eventually};
+
+/// What a reader with `-d` shows of the server whose folder or socket is `place`.
+fn told(program: &str, place: &Path, options: &[&str]) -> String {
+    let output = Command::new(binary())
+        .args([program, "-d", "-n"])
+        .arg(place)
+        .args(options)
+        .stdin(Stdio::null())
+        .output()
+        .expect("larder can be run");
+    assert!(output.status.success(), "{}", text_of(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same until it is as expected: a request is told when it is over, a moment after its response.
+fn will_tell(program: &str, place: &Path, options: &[&str], expected: &str) {
+    let mut found = String::new();
+    for _ in 0..TRIES {
+        found = told(program, place, options);
+        if found == expected {
+            return;
+        }
+    }
+    assert_eq!(found, expected, "{program} {options:?}");
+}
+
+/// Each takes a process.
+const TRIES: usize = 100;
+
+const SITE: &str = "vcl 4.1;
+import std;
+backend default { .host = \"{HOST}\"; .port = \"{PORT}\"; }
+backend gone { .host = \"127.0.0.1\"; .port = \"{GONE}\"; }
+sub vcl_recv {
+    if (req.url ~ \"^/pass\") { return (pass); }
+    if (req.url ~ \"^/made\") { return (synth(299, \"Made\")); }
+    if (req.url ~ \"^/again\" && req.restarts == 0) { set req.http.x = \"1\"; return (restart); }
+    if (req.url ~ \"^/gone\") { set req.backend_hint = gone; }
+    if (req.url ~ \"^/fail\") { std.log(\"key: failing\"); return (fail); }
+    set req.http.cookie = \"none\";
+    unset req.http.cookie;
+}
+sub vcl_backend_response {
+    if (bereq.url == \"/page\") { set beresp.do_esi = true; }
+    if (bereq.url == \"/no\") { set beresp.ttl = 5s; set beresp.uncacheable = true; }
+}
+sub vcl_deliver { unset resp.http.x-from; set resp.http.x-hits = obj.hits; }
+";
+
+fn served(origin: &Origin, options: &[&str]) -> Varnishd {
+    let address = origin.address();
+    let vcl = SITE.replace("{HOST}", &address.ip().to_string()).replace("{PORT}", &address.port().to_string());
+    Varnishd::serve(&vcl.replace("{GONE}", &free_port().to_string()), options)
+}
+
+#[test]
+fn a_request_is_told_in_the_records_of_varnish() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("body").field("X-From", "origin").field("Cache-Control", "max-age=100"));
+    origin.answer("/page", Answer::ok("<esi:include src=\"/part\"/>").field("Cache-Control", "max-age=100"));
+    let varnishd = served(&origin, &["-p", "vsl_space=8M"]);
+    let place = varnishd.folder.join("run");
+    for url in ["/a", "/a", "/pass", "/made", "/again", "/gone", "/fail", "/no", "/no", "/page"] {
+        varnishd.ask("GET", url);
+    }
+    let of = |url: &str, tags: &str, expected: &str| {
+        let query = format!("{{1}}ReqURL eq \"{url}\"");
+        // Numbers depend on how many connections there were.
+        let mut found = String::new();
+        for _ in 0..TRIES {
+            found = told("varnishlog", &place, &["-g", "request", "-q", &query, "-i", tags]);
+            found = found.lines().filter(|line| !line.starts_with('*')).map(|line| line.to_owned() + "\n").collect();
+            if found == expected {
+                return;
+            }
+        }
+        assert_eq!(found, expected, "{url}");
+    };
+    const WAY: &str = "VCL_call,VCL_return,RespStatus,BerespStatus";
+    of(
+        "/a",
+        &format!("{WAY},ReqUnset,RespUnset,RespReason"),
+        "\
+-   VCL_call       RECV
+-   ReqUnset       cookie: none
+-   VCL_return     hash
+-   VCL_call       HASH
+-   VCL_return     lookup
+-   VCL_call       MISS
+-   VCL_return     fetch
+-   RespStatus     200
+-   RespReason     OK
+-   VCL_call       DELIVER
+-   RespUnset      X-From: origin
+-   VCL_return     deliver
+--  VCL_call       BACKEND_FETCH
+--  VCL_return     fetch
+--  BerespStatus   200
+--  VCL_call       BACKEND_RESPONSE
+--  VCL_return     deliver
+
+-   VCL_call       RECV
+-   ReqUnset       cookie: none
+-   VCL_return     hash
+-   VCL_call       HASH
+-   VCL_return     lookup
+-   VCL_call       HIT
+-   VCL_return     deliver
+-   RespStatus     200
+-   RespReason     OK
+-   VCL_call       DELIVER
+-   RespUnset      X-From: origin
+-   VCL_return     deliver
+
+",
+    );
+    of(
+        "/made",
+        "RespStatus,RespReason,VCL_call",
+        "\
+-   VCL_call       RECV
+-   VCL_call       HASH
+-   RespStatus     299
+-   RespReason     Made
+-   VCL_call       SYNTH
+
+",
+    );
+    of(
+        "/fail",
+        "VCL_Log,VCL_Error,VCL_return,RespStatus,RespReason",
+        "\
+-   VCL_Log        key: failing
+-   VCL_return     fail
+-   RespStatus     503
+-   RespReason     VCL failed
+-   VCL_return     deliver
+
+",
+    );
+    of(
+        "/gone",
+        "VCL_call,FetchError,BerespStatus,BerespReason,RespStatus",
+        "\
+-   VCL_call       RECV
+-   VCL_call       HASH
+-   VCL_call       MISS
+-   RespStatus     503
+-   VCL_call       DELIVER
+--  VCL_call       BACKEND_FETCH
+--  FetchError     connect() failed (111: Connection refused) while connecting to upstream
+--  BerespStatus   503
+--  BerespReason   Backend fetch failed
+--  VCL_call       BACKEND_ERROR
+
+",
+    );
+    // A restart is on the level of its request.
+    of(
+        "/again",
+        "ReqURL,VCL_return",
+        "\
+-   ReqURL         /again
+-   VCL_return     restart
+-   VCL_return     lookup
+-   ReqURL         /again
+-   VCL_return     hash
+-   VCL_return     lookup
+-   VCL_return     fetch
+-   VCL_return     deliver
+--  VCL_return     fetch
+--  VCL_return     deliver
+
+",
+    );
+    of(
+        "/page",
+        "ReqURL,BereqURL",
+        "\
+-   ReqURL         /page
+--  BereqURL       /page
+--  ReqURL         /part
+--- BereqURL       /part
+
+",
+    );
+    let calls = told("varnishlog", &place, &["-q", "HitMiss", "-i", "ReqURL,VCL_call"]);
+    assert!(calls.contains("ReqURL         /no") && calls.contains("VCL_call       MISS"), "{calls}");
+    // What times and bytes are depends on the machine, how many words they have does not.
+    for (tag, words) in [
+        ("SessOpen", 7),
+        ("SessClose", 2),
+        ("ReqStart", 3),
+        ("ReqAcct", 6),
+        ("BereqAcct", 6),
+        ("Hit", 4),
+        ("HitMiss", 2),
+        ("BackendOpen", 7),
+        ("Fetch_Body", 3),
+        ("Storage", 2),
+        ("Timestamp", 4),
+    ] {
+        let all = told("varnishlog", &place, &["-g", "raw", "-i", tag]);
+        assert!(!all.is_empty(), "{tag}");
+        for line in all.lines() {
+            // The number, the tag and the side are in front.
+            assert_eq!(line.split_whitespace().count(), 3 + words, "{line}");
+        }
+    }
+    will_tell(
+        "varnishncsa",
+        &place,
+        &["-q", "ReqURL eq \"/a\"", "-F", "%m %U %s %b %{Varnish:hitmiss}x %{x-hits}o"],
+        "\
+GET /a 200 4 miss 0
+GET /a 200 4 hit 1
+",
+    );
+    will_tell(
+        "varnishncsa",
+        &place,
+        &["-b", "-q", "BereqURL eq \"/pass\"", "-F", "%h %m %U %s"],
+        "\
+127.0.0.1 GET /pass 200
+",
+    );
+}
+
+#[test]
+fn who_listens_hears_what_comes_and_masked_tags_are_left_out() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("body"));
+    let varnishd = served(&origin, &[]);
+    let place = varnishd.folder.join("run");
+    assert_eq!(told("varnishlog", &place, &[]), "", "nothing is kept unless that is asked for");
+    let listen = |tags: &str| {
+        let mut child = Command::new(binary())
+            .args(["varnishlog", "-c", "-k", "1", "-q", "ReqURL eq \"/heard\"", "-i", tags, "-n"])
+            .arg(&place)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("larder can be run");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let read = std::thread::spawn(move || lines.map(|line| line.unwrap()).collect::<Vec<_>>());
+        // Nobody can see from here when it listens.
+        eventually("it has heard enough", || {
+            varnishd.ask("GET", "/heard");
+            child.try_wait().unwrap().is_some()
+        });
+        let heard = read.join().unwrap();
+        heard.into_iter().filter(|line| line.starts_with('-')).collect::<Vec<_>>()
+    };
+    assert_eq!(listen("ReqMethod,ReqURL"), ["-   ReqMethod      GET", "-   ReqURL         /heard"]);
+    let mut cli = varnishd.open_cli();
+    cli.says("param.set vsl_mask -ReqMethod", 200, "");
+    assert_eq!(listen("ReqMethod,ReqURL"), ["-   ReqURL         /heard"]);
+    cli.says("param.set vsl_reclen 16", 200, "");
+    cli.says("param.set vsl_mask +RecURL", 106, "did you mean \"ReqURL\"?");
+    cli.says("param.set vsl_space 1M", 200, "");
+    let url = format!("/{}", "a".repeat(100));
+    varnishd.ask("GET", &url);
+    will_tell("varnishncsa", &place, &["-F", "%U", "-q", "ReqURL ~ aaaa"], &format!("{}\n", &url[..16]));
+    cli.says("status", 200, "running");
+    let told = told("varnishlog", &place, &["-g", "raw", "-i", "CLI"]);
+    assert!(told.contains("- Rd status\n") && told.contains("- Wr 200 22 Child "), "{told}");
+}
+
+fn socket_of(site: &Site) -> std::path::PathBuf {
+    site.setup().path("nginx.vsl")
+}
+
+#[test]
+fn a_server_with_an_nginx_conf_tells_its_locations_and_its_cache() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let fcgi = FastCgiOrigin::start_tcp().unwrap();
+    fcgi.answer("*", FastCgiReply::html("page"));
+    let setup = Setup::new().name("ORIGIN", origin.address()).name("FCGI", fcgi.address());
+    let setup = setup.main("daemon off; worker_processes 2; larder_transaction_log on keep=1m;");
+    let site = setup.file("www/file.txt", "file").start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         server {
+            listen 127.0.0.1:{PORT};
+            http2 on;
+            server_name shop;
+            rewrite ^/old/(.*) /new/$1;
+            location / { try_files $uri @back; }
+            location = /no { return 404; }
+            location ^~ /new/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid any 1h; }
+            location ~ \\.php$ { fastcgi_param QUERY_STRING $query_string; fastcgi_pass {FCGI}; }
+            location @back { proxy_pass http://{ORIGIN}; }
+            location /denied { deny all; }
+         }",
+    );
+    let place = socket_of(&site);
+    let there = std::fs::symlink_metadata(&place).unwrap();
+    assert!(there.file_type().is_socket() && there.permissions().mode() & 0o777 == 0o660);
+    for url in ["/file.txt", "/old/a", "/new/a", "/none", "/no", "/denied", "/x.php?a=b"] {
+        site.get(url);
+    }
+    let of = |url: &str, tags: &str, expected: &str| {
+        let query = format!("ReqURL eq \"{url}\"");
+        let mut found = String::new();
+        for _ in 0..TRIES {
+            found = told("varnishlog", &place, &["-g", "request", "-q", &query, "-i", tags]);
+            found = found.lines().filter(|line| line.starts_with('-')).map(|line| line.to_owned() + "\n").collect();
+            if found == expected {
+                return;
+            }
+        }
+        assert_eq!(found, expected, "{url}");
+    };
+    const WHERE: &str = "Server,Location,Rewrite,Cache,RespStatus,Error,BereqURL,BerespStatus";
+    of(
+        "/file.txt",
+        WHERE,
+        "\
+-   Server         shop
+-   Location       /
+-   RespStatus     200
+",
+    );
+    let origin_is = origin.address();
+    of(
+        "/old/a",
+        WHERE,
+        &format!(
+            "\
+-   Rewrite        rewrite /new/a
+-   Server         shop
+-   Location       ^~ /new/
+-   RespStatus     200
+-   Cache          MISS http://{origin_is}/new/a - not stored yet
+--  BereqURL       /new/a
+--  BerespStatus   200
+"
+        ),
+    );
+    of(
+        "/new/a",
+        WHERE,
+        &format!(
+            "\
+-   Server         shop
+-   Location       ^~ /new/
+-   RespStatus     200
+-   Cache          HIT http://{origin_is}/new/a
+"
+        ),
+    );
+    of(
+        "/none",
+        WHERE,
+        "\
+-   Server         shop
+-   Location       /
+-   Rewrite        to @back
+-   Server         shop
+-   Location       @back
+-   RespStatus     200
+--  BereqURL       /none
+--  BerespStatus   200
+",
+    );
+    of(
+        "/no",
+        WHERE,
+        "\
+-   Server         shop
+-   Location       = /no
+-   Rewrite        return 404
+-   RespStatus     404
+",
+    );
+    of(
+        "/denied",
+        WHERE,
+        "\
+-   Server         shop
+-   Location       /denied
+-   Error          access forbidden by rule
+-   RespStatus     403
+",
+    );
+    of(
+        "/x.php?a=b",
+        "Location,BereqHeader,RespStatus",
+        "\
+-   Location       ~ \\.php$
+-   RespStatus     200
+--  BereqHeader    QUERY_STRING: a=b
+--  BereqHeader    HTTP_HOST: site.test
+--  BereqHeader    HTTP_CONNECTION: close
+",
+    );
+    will_tell("varnishncsa", &place, &["-q", "ReqURL eq \"/new/a\"", "-F", "%s %{Varnish:hitmiss}x"], "200 hit\n");
+    // HTTP/2 is told alike.
+    let mut client = Http2Client::connect(site.setup().address()).unwrap();
+    assert_eq!(client.get("/new/h2").unwrap().status, 200);
+    of(
+        "/new/h2",
+        "ReqProtocol,RespProtocol,BereqURL",
+        "\
+-   ReqProtocol    HTTP/2.0
+-   RespProtocol   HTTP/2.0
+--  BereqURL       /new/h2
+",
+    );
+}
+
+#[test]
+fn what_is_kept_follows_the_configuration_and_off_is_off() {
+    let setup = Setup::new().main("daemon off; worker_processes 1; larder_transaction_log {DIR}/log.sock keep=1m;");
+    let site = setup.file("www/a.txt", "a").start("server { listen 127.0.0.1:{PORT}; }");
+    let place = site.setup().path("log.sock");
+    assert!(!socket_of(&site).exists());
+    site.get("/a.txt");
+    will_tell("varnishncsa", &place, &["-F", "%U"], "/a.txt\n");
+    drop(site);
+    assert!(!place.exists(), "it goes with the server");
+    let site =
+        Setup::new().main("daemon off; larder_transaction_log off;").start("server { listen 127.0.0.1:{PORT}; }");
+    assert!(!socket_of(&site).exists());
+}
