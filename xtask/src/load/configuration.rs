@@ -107,12 +107,7 @@ impl Site<'_> {
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
             }
-            Kind::Varnish
-            | Kind::LarderVcl
-            | Kind::LarderVclDirector
-            | Kind::LarderVclAcl
-            | Kind::LarderVclLog
-            | Kind::LarderOldVcl => ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing))),
+            _ => ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing))),
         };
         let file = self.folder.join(name);
         fs::write(&file, text).map_err(cannot("write a configuration"))?;
@@ -125,9 +120,12 @@ impl Site<'_> {
             if self.setup.front.is_h2() {
                 command.args(["-p", "feature=+http2"]);
             }
-            if kind == Kind::LarderVclLog {
-                command.args(["-l", "80M"]);
-            }
+            command.args(match kind {
+                Kind::LarderVclLog => &["-l", "80M"][..],
+                // The lurker would work through them.
+                Kind::LarderVclBans => &["-T", "127.0.0.1:0", "-S", "none", "-p", "ban_lurker_age=100000"],
+                _ => &[],
+            });
         } else {
             add_nginx_arguments(command, self.folder, &file);
         }

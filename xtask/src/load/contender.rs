@@ -1,5 +1,6 @@
 //! The servers that take part: their start, what they answer, and their end.
 
+use super::bans;
 use super::configuration::{self, Setup, Site, Source};
 use super::generator::tls::Client;
 use super::generator::{Expect, Generator, Plan, Start};
@@ -100,6 +101,10 @@ impl Contender {
             // A backend is sick until it was probed, and then the answer has a length.
             let is_sick = |at| fetch::get(at, PROBED).is_ok_and(|answer| answer.status == 503);
             contender.wait_until(|at| !is_sick(at), "has no healthy backend")?;
+        }
+        if kind == Kind::LarderVclBans {
+            bans::make(&contender.folder.path().join("work"))
+                .map_err(|error| contender.fault(format!("takes no bans: {error}")))?;
         }
         Ok(contender)
     }

@@ -31,12 +31,14 @@ pub enum Kind {
     LarderVclAcl,
     /// The same as `LarderVcl`, but that its transaction log is kept.
     LarderVclLog,
+    /// The same as `LarderVcl`, but that 10,000 bans stand.
+    LarderVclBans,
     /// Another build of larder, with the VCL of `Varnish`.
     LarderOldVcl,
 }
 
 impl Kind {
-    const ALL: [Kind; 12] = [
+    const ALL: [Kind; 13] = [
         Kind::Nginx,
         Kind::NginxTuned,
         Kind::Varnish,
@@ -48,6 +50,7 @@ impl Kind {
         Kind::LarderVclDirector,
         Kind::LarderVclAcl,
         Kind::LarderVclLog,
+        Kind::LarderVclBans,
         Kind::LarderOldVcl,
     ];
 
@@ -65,6 +68,7 @@ impl Kind {
             Kind::LarderVclDirector => "larder-vcl-director",
             Kind::LarderVclAcl => "larder-vcl-acl",
             Kind::LarderVclLog => "larder-vcl-log",
+            Kind::LarderVclBans => "larder-vcl-bans",
             Kind::LarderOldVcl => "larder-old-vcl",
         }
     }
@@ -74,13 +78,8 @@ impl Kind {
         let (name, named) = match self {
             Kind::Varnish => return Ok("/usr/sbin/varnishd".into()),
             Kind::Nginx | Kind::NginxTuned => ("nginx", &programs.nginx),
-            Kind::Larder
-            | Kind::LarderTuned
-            | Kind::LarderVcl
-            | Kind::LarderVclDirector
-            | Kind::LarderVclAcl
-            | Kind::LarderVclLog => ("larder", &programs.larder),
-            Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => ("larder", &programs.old),
+            _ if self.is_old() => ("larder", &programs.old),
+            _ => ("larder", &programs.larder),
         };
         let path = named.as_ref().ok_or_else(|| LoadError::Missing(name.into()))?;
         path.canonicalize().map_err(|_| LoadError::Usage(format!("there is no {name} at {}", path.display())))
@@ -93,22 +92,15 @@ impl Kind {
 
     /// Whether it is the larder that is built unless one is named.
     pub fn is_current(self) -> bool {
-        match self {
-            Kind::Larder
-            | Kind::LarderTuned
-            | Kind::LarderVcl
-            | Kind::LarderVclDirector
-            | Kind::LarderVclAcl
-            | Kind::LarderVclLog => true,
-            Kind::Nginx | Kind::NginxTuned | Kind::Varnish => false,
-            Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => false,
-        }
+        !self.is_old() && !matches!(self, Kind::Nginx | Kind::NginxTuned | Kind::Varnish)
     }
 
     /// What its VCL has beside that of a shop, if it runs one in the scenario `vcl`.
     pub fn vcl_extra(self) -> Option<Extra> {
         match self {
-            Kind::Varnish | Kind::LarderVcl | Kind::LarderVclLog | Kind::LarderOldVcl => Some(Extra::Nothing),
+            Kind::Varnish | Kind::LarderVcl | Kind::LarderVclLog | Kind::LarderVclBans | Kind::LarderOldVcl => {
+                Some(Extra::Nothing)
+            }
             Kind::LarderVclDirector => Some(Extra::Director),
             Kind::LarderVclAcl => Some(Extra::Acl),
             Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => None,

@@ -2,6 +2,7 @@
 //!
 //! How and why it measures as it does is told in `docs/measuring.md`.
 
+mod bans;
 mod busy;
 mod certificate;
 pub mod configuration;
