@@ -3,13 +3,13 @@
 mod simulated;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Page, PageBody};
+use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, Page, PageBody, WordedBan};
 use simulated::{Process, World};
 
 const MB: u64 = 1 << 20;
@@ -224,4 +224,135 @@ fn what_a_killed_process_left_of_bans_is_taken_away() {
     world.put(Path::new(NEW_BANS), &[7; 5000]);
     let shelf = open(&world.process(), 0);
     assert!(!has(&world, NEW_BANS) && is_there(&shelf, "/a"));
+}
+
+/// The number of the first ban in words since a page was written: `Some(None)` if there is none, `None` without a page.
+fn first_ban(shelf: &DiskShelf, key: &str) -> Option<Option<u64>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let found = shelf.find(key.as_bytes(), 1000);
+    let read = runtime.block_on(shelf.read(key.as_bytes().into(), found, usize::MAX));
+    read.first().map(|stored| stored.first_ban)
+}
+
+fn ban_worded(shelf: &DiskShelf, number: u64, words: &str) {
+    shelf.ban_worded(WordedBan { number, made_at: 5, words: words.into() }, true);
+}
+
+/// Numbers the bans that the disk had.
+fn take_over(shelf: &DiskShelf) -> Vec<String> {
+    let (mut number, mut words) = (1000, Vec::new());
+    shelf.belong_to(1, Weak::<Told>::new());
+    shelf.number_bans(1, |ban| {
+        words.push(ban.words.to_string());
+        number -= 1;
+        number
+    });
+    words
+}
+
+/// Says what it was told to say.
+struct Told(AtomicBool);
+
+impl Judge for Told {
+    fn is_banned(&self, _: &[u8], _: u64) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn bans_in_words_outlive_a_stop_and_a_kill_and_know_what_was_before_them() {
+    for is_killed in [false, true] {
+        let world = World::new(MB);
+        let process = world.process();
+        let shelf = open(&process, 0);
+        shelf.belong_to(1, Weak::<Told>::new());
+        store(&shelf, "/before", 100);
+        // This one waits in the queue.
+        shelf.store(page("/waits", 100), 1000).expect("the queue is long");
+        ban_worded(&shelf, 7, "first");
+        store(&shelf, "/between", 100);
+        ban_worded(&shelf, 8, "second");
+        store(&shelf, "/after", 100);
+        let keys = ["/before", "/waits", "/between", "/after"];
+        assert_eq!(keys.map(|key| first_ban(&shelf, key)), [Some(7), Some(7), Some(8), None].map(Some));
+        if is_killed {
+            process.kill();
+        }
+        shelf.stop();
+        let shelf = open(&world.process(), 0);
+        assert_eq!(take_over(&shelf), ["second", "first"], "{is_killed}");
+        assert_eq!(keys.map(|key| first_ban(&shelf, key)), [Some(998), Some(998), Some(999), None].map(Some));
+    }
+}
+
+#[test]
+fn a_ban_in_words_without_room_holds_all_the_same() {
+    for has_room_later in [false, true] {
+        let world = World::new(MB);
+        let process = world.process();
+        let shelf = open(&process, 65_536);
+        store(&shelf, "/a", 100);
+        world.total.store(world.used() + 65_536, Ordering::SeqCst);
+        ban_worded(&shelf, 7, "first");
+        assert!(!shelf.flush_blocking(), "it is not durable");
+        assert_eq!(first_ban(&shelf, "/a"), Some(Some(7)));
+        if has_room_later {
+            world.total.store(1 << 40, Ordering::SeqCst);
+            shelf.tick(1001);
+            assert!(shelf.flush_blocking() && has(&world, BANS));
+        }
+        process.kill();
+        shelf.stop();
+        let shelf = open(&world.process(), 0);
+        // Where the ban is not known any more, the page is not there either.
+        let expected: (Vec<String>, _) = match has_room_later {
+            false => (Vec::new(), None),
+            true => (vec!["first".to_owned()], Some(Some(999))),
+        };
+        assert_eq!((take_over(&shelf), first_ban(&shelf, "/a")), expected);
+    }
+}
+
+#[test]
+fn a_page_that_was_not_tested_by_a_ban_is_not_written_behind_it() {
+    let world = World::new(MB);
+    let shelf = open(&world.process(), 0);
+    for (tested, expected) in [(6, false), (7, true)] {
+        store(&shelf, "/a", 100);
+        ban_worded(&shelf, 7, "first");
+        let holds: Option<Box<dyn Hold>> = Some(Box::new(TestedBy(AtomicU64::new(tested))));
+        shelf.store(Page { holds, ..page("/a", 200) }, 1000).expect("the queue is long");
+        shelf.flush_blocking();
+        // The older page is out of date all the same.
+        assert_eq!(first_ban(&shelf, "/a"), expected.then_some(None), "{tested}");
+    }
+}
+
+struct TestedBy(AtomicU64);
+
+impl Hold for TestedBy {
+    fn tested(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn used_pages_are_carried_past_a_ban_if_it_does_not_mean_them() {
+    for (is_banned, expected) in [(false, Some(None)), (true, None)] {
+        let world = World::new(MB);
+        let shelf = open(&world.process(), 0);
+        let judge = Arc::new(Told(AtomicBool::new(is_banned)));
+        let weak: Weak<dyn Judge> = Arc::downgrade(&judge) as Weak<dyn Judge>;
+        shelf.belong_to(1, weak);
+        store(&shelf, "/used", 100);
+        ban_worded(&shelf, 7, "first");
+        assert_eq!(first_ban(&shelf, "/used"), Some(Some(7)));
+        fill(&shelf);
+        assert!(shelf.stats().reinserted > 0 || is_banned);
+        assert_eq!(first_ban(&shelf, "/used"), expected);
+        // All that was before the ban has left.
+        shelf.tick(1001);
+        assert!(shelf.flush_blocking() && !has(&world, BANS));
+        assert_eq!(shelf.first_ban(), None);
+    }
 }

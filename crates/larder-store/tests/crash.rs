@@ -8,12 +8,12 @@ mod simulated;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_store::{DiskLimits, DiskOptions, DiskShelf, Page, PageBody, StoredBody};
+use larder_store::{DiskLimits, DiskOptions, DiskShelf, Judge, Page, PageBody, Stored, StoredBody, WordedBan};
 use simulated::{EIO, Op, Process, Random, Rule, World};
 
 const BYTES_MAX: u64 = 700 * 1024;
@@ -32,7 +32,76 @@ struct History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Stored(u64),
-    Removed,
+    Removed(By),
+}
+
+/// How a page was removed, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Tombstone,
+    Prefix,
+    Words,
+    /// It was not found.
+    Crash,
+}
+
+/// Who bans in words: the number of a key, or `*`. One life of the shelf has one.
+struct Owner(Mutex<Banned>);
+
+struct Banned {
+    bans: Vec<(u64, Box<str>)>,
+    /// The lowest number, and the highest.
+    first: u64,
+    last: u64,
+}
+
+impl Owner {
+    fn of(shelf: &DiskShelf) -> Arc<Self> {
+        let owner = Arc::new(Self(Mutex::new(Banned { bans: Vec::new(), first: 1 << 32, last: 1 << 32 })));
+        let judge: Weak<dyn Judge> = Arc::downgrade(&owner) as Weak<dyn Judge>;
+        shelf.belong_to(1, judge);
+        owner
+    }
+
+    fn ban(&self, shelf: &DiskShelf, words: &str) {
+        let mut banned = self.0.lock().unwrap();
+        banned.last += 1;
+        let number = banned.last;
+        banned.bans.push((number, words.into()));
+        shelf.ban_worded(WordedBan { number, made_at: 5, words: words.into() }, number.is_multiple_of(2));
+    }
+
+    /// Numbers the bans that were read from the disk.
+    fn take_over(&self, shelf: &DiskShelf) {
+        shelf.number_bans(1, |ban| {
+            let mut banned = self.0.lock().unwrap();
+            banned.first -= 1;
+            let number = banned.first;
+            banned.bans.push((number, ban.words.clone()));
+            number
+        });
+    }
+
+    /// What is found under a key and may be shown.
+    fn read(&self, run: &Run, shelf: &DiskShelf, key: u64, now: u64) -> Vec<Stored> {
+        self.take_over(shelf);
+        let name = Run::key(key);
+        let found = shelf.find(name.as_bytes(), now);
+        let mut read = run.runtime.block_on(shelf.read(name.into_bytes().into(), found, usize::MAX));
+        // It may have been opened meanwhile.
+        self.take_over(shelf);
+        read.retain(|stored| !stored.first_ban.is_some_and(|since| self.is_banned(&stored.head, since)));
+        read
+    }
+}
+
+impl Judge for Owner {
+    fn is_banned(&self, head: &[u8], since: u64) -> bool {
+        let key = str::from_utf8(head).expect("it is ours").rsplit(' ').next().expect("it has words");
+        let covers = |(number, words): &(u64, Box<str>)| *number >= since && [key, "*"].contains(&&**words);
+        // What has no number is not known yet.
+        since == 0 || self.0.lock().unwrap().bans.iter().any(covers)
+    }
 }
 
 struct Run {
@@ -80,17 +149,17 @@ impl Run {
     }
 
     /// One step of the workload.
-    fn step(&mut self, shelf: &DiskShelf, now: u64) {
+    fn step(&mut self, shelf: &DiskShelf, owner: &Owner, now: u64) {
         let key = self.random.below(KEYS);
         let variant = self.random.below(2) as u8;
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..=11 => {
                 let number = self.next_body;
                 self.next_body += 1;
                 let body = Self::body(self.seed, number);
                 let middle = body.len() / 3;
                 let pieces = vec![body.slice(..middle), body.slice(middle..)];
-                let page = page(&Self::key(key), variant, format!("head {number}"), pieces);
+                let page = page(&Self::key(key), variant, format!("head {number} of {key}"), pieces);
                 if shelf.store(page, now).is_ok() {
                     self.histories.entry((key, variant)).or_default().done.push(Step::Stored(number));
                 }
@@ -101,20 +170,25 @@ impl Run {
                 for other in [0, 1] {
                     if only.is_none_or(|only| only == other) {
                         let history = self.histories.entry((key, other)).or_default();
-                        history.done.push(Step::Removed);
+                        history.done.push(Step::Removed(By::Tombstone));
                         history.removed = Some(history.done.len() - 1);
                     }
                 }
             }
-            16 => {
-                // Of one key, and seldom of all.
+            kind @ (16 | 17) => {
+                // Of one key, and seldom of all; by a prefix, or in words.
                 let banned = if self.random.below(8) == 0 { 0..KEYS } else { key..key + 1 };
-                let prefix = if banned.end - banned.start == 1 { Self::key(key) } else { "https://".to_owned() };
-                shelf.ban(prefix.as_bytes(), now);
+                let is_one = banned.end - banned.start == 1;
+                if kind == 16 {
+                    let prefix = if is_one { Self::key(key) } else { "https://".to_owned() };
+                    shelf.ban(prefix.as_bytes(), now);
+                } else {
+                    owner.ban(shelf, &if is_one { key.to_string() } else { "*".to_owned() });
+                }
                 for key in banned {
                     for variant in [0, 1] {
                         let history = self.histories.entry((key, variant)).or_default();
-                        history.done.push(Step::Removed);
+                        history.done.push(Step::Removed(if kind == 16 { By::Prefix } else { By::Words }));
                         history.removed = Some(history.done.len() - 1);
                     }
                 }
@@ -127,21 +201,19 @@ impl Run {
                 }
             }
             15 => shelf.tick(now),
-            _ => self.check_key(shelf, key, now, false),
+            _ => self.check_key(shelf, owner, key, now, false),
         }
     }
 
     /// What can be found under a key is not older than it may be, and right.
-    fn check_key(&self, shelf: &DiskShelf, key: u64, now: u64, is_reopened: bool) {
-        let name = Self::key(key);
-        let found = shelf.find(name.as_bytes(), now);
-        let read = self.runtime.block_on(shelf.read(name.clone().into_bytes().into(), found, usize::MAX));
+    fn check_key(&self, shelf: &DiskShelf, owner: &Owner, key: u64, now: u64, is_reopened: bool) {
+        let read = owner.read(self, shelf, key, now);
         for stored in &read {
             let StoredBody::Memory(body) = &stored.body else { panic!("all of it was asked for") };
             let number = u64::from_le_bytes(body[..8].try_into().expect("8 bytes"));
             let what = format!("seed {}, {}, key {key}, body {number}", self.seed, self.context);
             assert_eq!(*body, Self::body(self.seed, number), "{what}: other bytes");
-            assert_eq!(stored.head, format!("head {number}"), "{what}: another head");
+            assert_eq!(stored.head, format!("head {number} of {key}"), "{what}: another head");
             let history = self.histories.get(&(key, stored.variant)).expect("it was stored once");
             let at = history.done.iter().position(|step| *step == Step::Stored(number)).expect("under this key");
             assert!(
@@ -149,7 +221,7 @@ impl Run {
                 "{what}: older than what was durable; {at} in {history:?}"
             );
             let removed = history.removed.filter(|_| !is_reopened);
-            assert!(removed.is_none_or(|removed| at > removed), "{what}: it was removed");
+            assert!(removed.is_none_or(|removed| at > removed), "{what}: it was removed; {at} in {history:?}");
         }
         for variant in [0, 1].into_iter().filter(|_| is_reopened) {
             // What was durable is there, unless something later took its place or a segment was evicted.
@@ -171,11 +243,12 @@ impl Run {
             process.kill_at(kill_at);
         }
         let shelf = open(&process, BYTES_MAX);
+        let owner = Owner::of(&shelf);
         for step in 0..steps {
             if process.is_dead() {
                 break;
             }
-            self.step(&shelf, 1000 + step / 10);
+            self.step(&shelf, &owner, 1000 + step / 10);
         }
         let ops = process.ops();
         process.kill();
@@ -188,29 +261,28 @@ impl Run {
         let process = self.world.process();
         let shelf = open(&process, BYTES_MAX);
         assert!(shelf.flush_blocking(), "seed {}, {}: it cannot be opened", self.seed, self.context);
+        let owner = Owner::of(&shelf);
         for key in 0..KEYS {
-            self.check_key(&shelf, key, 2000, true);
+            self.check_key(&shelf, &owner, key, 2000, true);
         }
         assert_eq!(self.world.overruns.load(Ordering::SeqCst), 0, "seed {}, {}", self.seed, self.context);
         // From here on, what can be found is what there is: the next crash starts from that.
-        self.adopt(&shelf);
+        self.adopt(&shelf, &owner);
         shelf.stop();
         ops
     }
 
     /// Takes what can be found now for what was stored.
-    fn adopt(&mut self, shelf: &DiskShelf) {
+    fn adopt(&mut self, shelf: &DiskShelf, owner: &Owner) {
         for key in 0..KEYS {
-            let name = Self::key(key);
-            let found = shelf.find(name.as_bytes(), 2000);
-            let read = self.runtime.block_on(shelf.read(name.into_bytes().into(), found, usize::MAX));
+            let read = owner.read(self, shelf, key, 2000);
             for variant in [0, 1] {
                 let history = self.histories.entry((key, variant)).or_default();
                 let last = read.iter().find(|stored| stored.variant == variant).map(|stored| match &stored.body {
                     StoredBody::Memory(body) => u64::from_le_bytes(body[..8].try_into().expect("8 bytes")),
                     StoredBody::Disk(_) => panic!("all of it was asked for"),
                 });
-                history.done.push(last.map_or(Step::Removed, Step::Stored));
+                history.done.push(last.map_or(Step::Removed(By::Crash), Step::Stored));
                 // It is on the disk; whether it is durable is known only for the last that was flushed.
                 let number = last.map(Step::Stored);
                 let first = history.done.iter().position(|step| Some(*step) == number);

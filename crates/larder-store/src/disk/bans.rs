@@ -1,20 +1,46 @@
-//! Bans: a purge by the prefix of keys. It removes the pages that were stored before it.
+//! Bans: they remove the pages that were stored before them, by the prefix of their keys or by what words say of them.
 //!
-//! The index has hashes of keys, not prefixes. So a banned page is recognised when it is read: by its key, and by its
-//! place in the log, which is before the ban. A ban is forgotten when all segments that are older than it are deleted.
+//! The index has hashes of keys, not prefixes. So a page that is banned by its prefix is recognised when it is read: by
+//! its key, and by its place in the log, which is before the ban. Of a ban in words the shelf knows its place alone: it
+//! tells who reads a page which is the first one since, and keeps the words for the next process. A ban is forgotten when
+//! all segments that are older than it are deleted.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::bytes::{put_all, u32_at, u64_at};
 use super::record::OFFSET_BITS;
 
+/// A ban in words, which the owner of the shelf understands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordedBan {
+    /// Its number with the owner; 0 for one that was read from the disk, until the owner gives it one.
+    pub number: u64,
+    /// When it was made, in ms since 1970.
+    pub made_at: u64,
+    /// What it says.
+    pub words: Box<str>,
+}
+
+/// Who understands the bans in words.
+pub trait Judge: Send + Sync {
+    /// Whether a page with this head is banned by the ban of this number or a later one, or may be.
+    fn is_banned(&self, head: &[u8], since: u64) -> bool;
+}
+
 /// The bans of a shelf.
 #[derive(Default)]
 pub(super) struct Bans {
-    /// How many there are; if there are none, a read takes no lock.
+    /// How many there are of both kinds; if there are none, a read takes no lock.
     count: AtomicUsize,
+    worded: AtomicUsize,
+    /// Rises when there are bans in words without a number.
+    reads: AtomicU64,
+    /// The highest number of a ban in words that has its place in the log.
+    settled_number: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -22,8 +48,14 @@ pub(super) struct Bans {
 struct State {
     /// Bans that the writer has not reached yet, each with its ticket. They apply to all records.
     pending: Vec<(u64, Box<[u8]>)>,
+    pending_worded: Vec<PendingWorded>,
     next_ticket: u64,
     settled: Vec<Ban>,
+    /// By sequence.
+    worded: VecDeque<Worded>,
+    worded_bytes: usize,
+    owner: u64,
+    judge: Option<Weak<dyn Judge>>,
 }
 
 /// A ban of the records before `sequence`.
@@ -31,6 +63,20 @@ struct State {
 struct Ban {
     sequence: u64,
     prefix: Box<[u8]>,
+}
+
+/// A ban in words of the records before `sequence`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Worded {
+    sequence: u64,
+    ban: WordedBan,
+}
+
+struct PendingWorded {
+    ticket: u64,
+    ban: WordedBan,
+    /// It makes older ones of the same words unnecessary.
+    is_timeless: bool,
 }
 
 impl Ban {
@@ -45,12 +91,32 @@ impl Bans {
     pub(super) fn add(&self, prefix: &[u8], bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let bytes = state.bytes() + BAN_BYTES + prefix.len();
-        if state.len() >= BANS_MAX || prefix.len() > PREFIX_BYTES_MAX || bytes as u64 > bytes_max {
+        let is_too_many = state.pending.len() + state.settled.len() >= BANS_MAX;
+        if is_too_many || prefix.len() > PREFIX_BYTES_MAX || bytes as u64 > bytes_max {
             return None;
         }
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
+        let ticket = state.take_ticket();
         state.pending.push((ticket, prefix.into()));
+        self.note_len(&state);
+        Some(ticket)
+    }
+
+    /// Bans in words for all records, until [`Bans::settle`] with the ticket. With too many bans in words, or a file
+    /// longer than `bytes_max`, the oldest go, and with them everything that was stored before them. `None` if not even
+    /// that makes room.
+    pub(super) fn add_worded(&self, ban: WordedBan, is_timeless: bool, bytes_max: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let bytes = WORDED_BYTES + ban.words.len();
+        while state.worded.len() + state.pending_worded.len() >= WORDED_MAX
+            || state.worded_bytes + bytes > WORDED_BYTES_MAX
+            || (state.bytes() + COUNT_BYTES + bytes) as u64 > bytes_max
+        {
+            let oldest = state.worded.front()?.sequence;
+            state.give_up_before(oldest);
+        }
+        let ticket = state.take_ticket();
+        state.worded_bytes += bytes;
+        state.pending_worded.push(PendingWorded { ticket, ban, is_timeless });
         self.note_len(&state);
         Some(ticket)
     }
@@ -62,14 +128,92 @@ impl Bans {
         for (_, prefix) in due {
             // A wider and later ban makes narrower ones unnecessary.
             state.settled.retain(|ban| !(ban.prefix.starts_with(&prefix) && ban.sequence <= sequence));
+            if prefix.is_empty() {
+                state.worded.retain(|worded| worded.sequence > sequence);
+            }
             state.settled.push(Ban { sequence, prefix });
         }
+        let due: Vec<_> = state.pending_worded.extract_if(.., |pending| pending.ticket <= ticket).collect();
+        for PendingWorded { ban, is_timeless, .. } in due {
+            if is_timeless {
+                state.worded.retain(|worded| worded.ban.words != ban.words);
+            }
+            self.settled_number.fetch_max(ban.number, Ordering::AcqRel);
+            state.worded.push_back(Worded { sequence, ban });
+        }
+        state.count_bytes();
         self.note_len(&state);
     }
 
     /// Whether there are bans that the writer has not reached yet.
     pub(super) fn is_any_pending(&self) -> bool {
-        !self.state.lock().pending.is_empty()
+        let state = self.state.lock();
+        !(state.pending.is_empty() && state.pending_worded.is_empty())
+    }
+
+    /// The number of the first ban in words since the record at `sequence` was written; `None` if there is none.
+    pub(super) fn first_since(&self, sequence: u64) -> Option<u64> {
+        if self.worded.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let state = self.state.lock();
+        let later = state.worded.iter().rev().take_while(|worded| worded.sequence > sequence);
+        later.map(|worded| worded.ban.number).chain(state.pending_worded.iter().map(|pending| pending.ban.number)).min()
+    }
+
+    /// The least number of all bans in words.
+    pub(super) fn first_number(&self) -> Option<u64> {
+        self.first_since(0)
+    }
+
+    /// The highest number of a ban in words that has its place in the log. What comes behind it, and was not tested by
+    /// it, would escape it.
+    pub(super) fn settled_number(&self) -> u64 {
+        self.settled_number.load(Ordering::Acquire)
+    }
+
+    /// Whether a page with this head, at this place, is banned by words or may be.
+    pub(super) fn judge(&self, head: &[u8], sequence: u64) -> bool {
+        self.first_since(sequence).is_some_and(|since| self.judge_since(head, since))
+    }
+
+    /// Whether the ban of this number, or a later one, bans a page with this head, or may.
+    pub(super) fn judge_since(&self, head: &[u8], since: u64) -> bool {
+        // Asked without the lock: who judges has locks of its own.
+        let judge = self.state.lock().judge.as_ref().and_then(Weak::upgrade);
+        judge.is_none_or(|judge| judge.is_banned(head, since))
+    }
+
+    /// Rises when there are bans in words without a number.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Acquire)
+    }
+
+    /// Gives the bans in words to an owner, who has to give them numbers if it had them not before.
+    pub(super) fn belong_to(&self, owner: u64, judge: Weak<dyn Judge>) {
+        let mut state = self.state.lock();
+        state.judge = Some(judge);
+        if std::mem::replace(&mut state.owner, owner) != owner {
+            state.each_worded(|ban| ban.number = 0);
+            self.reads.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Has the owner number the bans in words that have no number, the newest first. Nothing happens for others.
+    pub(super) fn number(&self, owner: u64, mut number: impl FnMut(&WordedBan) -> u64) {
+        let mut state = self.state.lock();
+        if state.owner == owner {
+            state.each_worded(|ban| {
+                if ban.number == 0 {
+                    ban.number = number(ban);
+                }
+            });
+        }
+    }
+
+    /// The bans in words that have their place, oldest first.
+    pub(super) fn all_worded(&self) -> Vec<WordedBan> {
+        self.state.lock().worded.iter().map(|worded| worded.ban.clone()).collect()
     }
 
     /// Whether the record of `key` at `sequence` is banned.
@@ -88,37 +232,46 @@ impl Bans {
             return false;
         }
         let mut state = self.state.lock();
-        let before = state.settled.len();
-        state.settled.retain(|ban| oldest.is_some_and(|oldest| ban.sequence > oldest << OFFSET_BITS));
+        let before = state.len();
+        let is_needed = |sequence: u64| oldest.is_some_and(|oldest| sequence > oldest << OFFSET_BITS);
+        state.settled.retain(|ban| is_needed(ban.sequence));
+        state.worded.retain(|worded| is_needed(worded.sequence));
+        state.count_bytes();
         self.note_len(&state);
-        before > state.settled.len()
+        before > state.len()
     }
 
     /// Forgets the bans that the writer has reached.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
         state.settled.clear();
+        state.worded.clear();
+        state.count_bytes();
         self.note_len(&state);
     }
 
     /// The first segment that new records may use, so that no ban covers them.
     pub(super) fn next_segment(&self) -> u64 {
         let state = self.state.lock();
-        state.settled.iter().map(|ban| (ban.sequence >> OFFSET_BITS) + 1).max().unwrap_or(0)
+        let sequences = state.settled.iter().map(|ban| ban.sequence);
+        let sequences = sequences.chain(state.worded.iter().map(|worded| worded.sequence));
+        sequences.map(|sequence| (sequence >> OFFSET_BITS) + 1).max().unwrap_or(0)
     }
 
     /// The bans that the writer has reached, as bytes for [`BANS_FILE`]. `None` if there are none.
     ///
     /// | at | bytes | what                                             |
     /// | -- | ----- | ------------------------------------------------ |
-    /// |  0 |     4 | magic, `LRB1`                                    |
+    /// |  0 |     4 | magic, `LRB1`; `LRB2` with bans in words          |
     /// |  4 |     4 | CRC-32C of everything after it                   |
     /// |  8 |     8 | the id of the shelf                              |
     /// | 16 |     4 | how many there are                               |
     /// | 20 |       | of each: its sequence, 8; the length of its prefix, 4; the prefix |
+    /// |    |     4 | with bans in words: how many                     |
+    /// |    |       | of each: its sequence, 8; when it was made, in ms since 1970, 8; the length of its words, 4; the words |
     pub(super) fn encode(&self, shelf: u64) -> Option<Vec<u8>> {
         let state = self.state.lock();
-        if state.settled.is_empty() {
+        if state.settled.is_empty() && state.worded.is_empty() {
             return None;
         }
         let mut bytes = vec![0; HEAD_BYTES];
@@ -129,52 +282,103 @@ impl Bans {
             bytes.extend_from_slice(&(ban.prefix.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&ban.prefix);
         }
+        if !state.worded.is_empty() {
+            bytes.extend_from_slice(&(state.worded.len() as u32).to_le_bytes());
+        }
+        for Worded { sequence, ban } in &state.worded {
+            bytes.extend_from_slice(&sequence.to_le_bytes());
+            bytes.extend_from_slice(&ban.made_at.to_le_bytes());
+            bytes.extend_from_slice(&(ban.words.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(ban.words.as_bytes());
+        }
         let crc = crc32c::crc32c(&bytes[8..]);
-        put_all(&mut bytes, &[MAGIC, &crc.to_le_bytes()]);
+        let magic = if state.worded.is_empty() { MAGIC } else { MAGIC_WORDED };
+        put_all(&mut bytes, &[magic, &crc.to_le_bytes()]);
         Some(bytes)
     }
 
     /// Adds the bans of a file. False if it cannot be read: then it is unknown what was banned.
     pub(super) fn load(&self, bytes: &[u8], shelf: u64) -> bool {
-        let Some(bans) = decode(bytes, shelf) else { return false };
+        let Some((bans, worded)) = decode(bytes, shelf) else { return false };
         let mut state = self.state.lock();
         for ban in bans {
             if !state.settled.contains(&ban) {
                 state.settled.push(ban);
             }
         }
+        let has_worded = !worded.is_empty();
+        for new in worded {
+            let end = state.worded.partition_point(|known| known.sequence <= new.sequence);
+            let mut same = state.worded.range(..end).rev().take_while(|known| known.sequence == new.sequence);
+            if !same.any(|known| known.ban.made_at == new.ban.made_at && known.ban.words == new.ban.words) {
+                state.worded.insert(end, new);
+            }
+        }
+        state.count_bytes();
         self.note_len(&state);
+        if has_worded {
+            self.reads.fetch_add(1, Ordering::AcqRel);
+        }
         true
     }
 
     fn note_len(&self, state: &State) {
+        self.worded.store(state.worded.len() + state.pending_worded.len(), Ordering::Release);
         self.count.store(state.len(), Ordering::Release);
     }
 }
 
 impl State {
+    fn take_ticket(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        ticket
+    }
+
     fn len(&self) -> usize {
-        self.pending.len() + self.settled.len()
+        self.pending.len() + self.settled.len() + self.pending_worded.len() + self.worded.len()
     }
 
     /// The length of the file with all bans.
     fn bytes(&self) -> usize {
         let pending = self.pending.iter().map(|(_, prefix)| prefix.len());
         let prefixes: usize = pending.chain(self.settled.iter().map(|ban| ban.prefix.len())).sum();
-        HEAD_BYTES + self.len() * BAN_BYTES + prefixes
+        let worded = if self.worded_bytes > 0 { COUNT_BYTES + self.worded_bytes } else { 0 };
+        HEAD_BYTES + (self.pending.len() + self.settled.len()) * BAN_BYTES + prefixes + worded
+    }
+
+    fn count_bytes(&mut self) {
+        let pending = self.pending_worded.iter().map(|pending| &pending.ban);
+        let all = pending.chain(self.worded.iter().map(|worded| &worded.ban));
+        self.worded_bytes = all.map(|ban| WORDED_BYTES + ban.words.len()).sum();
+    }
+
+    /// Bans all records before `sequence`, in place of the bans that only concern these.
+    fn give_up_before(&mut self, sequence: u64) {
+        self.settled.retain(|ban| ban.sequence > sequence);
+        self.worded.retain(|worded| worded.sequence > sequence);
+        self.settled.push(Ban { sequence, prefix: Box::default() });
+        self.count_bytes();
+    }
+
+    /// All bans in words, the newest first.
+    fn each_worded(&mut self, mut call: impl FnMut(&mut WordedBan)) {
+        self.pending_worded.iter_mut().rev().for_each(|pending| call(&mut pending.ban));
+        self.worded.iter_mut().rev().for_each(|worded| call(&mut worded.ban));
     }
 }
 
-/// The bans in a file. A file of another shelf has none.
-fn decode(bytes: &[u8], shelf: u64) -> Option<Vec<Ban>> {
-    let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC))?;
-    if u32_at(head, 4)? != crc32c::crc32c(bytes.get(8..)?) {
+/// The bans in a file, of both kinds. A file of another shelf has none.
+fn decode(bytes: &[u8], shelf: u64) -> Option<(Vec<Ban>, Vec<Worded>)> {
+    let head = bytes.get(..HEAD_BYTES)?;
+    let has_worded = head.starts_with(MAGIC_WORDED);
+    if !has_worded && !head.starts_with(MAGIC) || u32_at(head, 4)? != crc32c::crc32c(bytes.get(8..)?) {
         return None;
     }
+    let (mut bans, mut worded) = (Vec::new(), Vec::new());
     if u64_at(head, 8)? != shelf {
-        return Some(Vec::new());
+        return Some((bans, worded));
     }
-    let mut bans = Vec::new();
     let mut at = HEAD_BYTES;
     for _ in 0..u32_at(head, 16)? {
         let (sequence, len) = (u64_at(bytes, at)?, u32_at(bytes, at + 8)? as usize);
@@ -182,15 +386,31 @@ fn decode(bytes: &[u8], shelf: u64) -> Option<Vec<Ban>> {
         bans.push(Ban { sequence, prefix: bytes.get(at..at.checked_add(len)?)?.into() });
         at += len;
     }
-    Some(bans)
+    if has_worded {
+        let count = u32_at(bytes, at)?;
+        at += COUNT_BYTES;
+        for _ in 0..count {
+            let (sequence, made_at) = (u64_at(bytes, at)?, u64_at(bytes, at + 8)?);
+            let len = u32_at(bytes, at + 16)? as usize;
+            at += WORDED_BYTES;
+            let words = str::from_utf8(bytes.get(at..at.checked_add(len)?)?).ok()?.into();
+            worded.push(Worded { sequence, ban: WordedBan { number: 0, made_at, words } });
+            at += len;
+        }
+    }
+    Some((bans, worded))
 }
 
 /// The file with the bans of a shelf; without bans there is no file.
 pub(super) const BANS_FILE: &str = "larder.bans";
 /// The name of that file until it is complete.
 pub(super) const BANS_FILE_NEW: &str = "larder.bans.new";
-/// The most bans. Beyond it, the whole shelf is cleared instead.
+/// The most bans of prefixes. Beyond it, the whole shelf is cleared instead.
 const BANS_MAX: usize = 1000;
+/// The most bans in words, and the bytes that they take in the file. Beyond it, the oldest become a ban of everything
+/// before them.
+const WORDED_MAX: usize = 10_000;
+const WORDED_BYTES_MAX: usize = 4 << 20;
 /// The longest prefix. A longer one clears the whole shelf.
 const PREFIX_BYTES_MAX: usize = 64 * 1024;
 /// The file takes at most one part in this many of `max_size`. If it would be longer, the whole shelf is cleared.
@@ -198,7 +418,12 @@ pub(super) const BANS_SHARE: u64 = 8;
 const HEAD_BYTES: usize = 20;
 /// The bytes of a ban in the file, without its prefix.
 const BAN_BYTES: usize = 12;
+/// The bytes of a ban in words in the file, without its words.
+const WORDED_BYTES: usize = 20;
+/// The bytes that say how many there are.
+const COUNT_BYTES: usize = 4;
 const MAGIC: &[u8; 4] = b"LRB1";
+const MAGIC_WORDED: &[u8; 4] = b"LRB2";
 
 #[cfg(test)]
 mod tests {
@@ -271,6 +496,107 @@ mod tests {
         }
         let other = Bans::default();
         assert!(other.load(&bytes, 78) && !other.cover(b"/a", 0), "those of another shelf are none of ours");
+    }
+
+    fn worded(number: u64, words: &str) -> WordedBan {
+        WordedBan { number, made_at: number * 1000, words: words.into() }
+    }
+
+    /// Adds a ban in words, and gives it its place.
+    fn settle_worded(bans: &Bans, number: u64, words: &str, sequence: u64) {
+        let ticket = bans.add_worded(worded(number, words), true, u64::MAX).expect("there is room");
+        bans.settle(ticket, sequence);
+    }
+
+    #[test]
+    fn the_first_ban_in_words_since_a_record_is_told() {
+        let bans = Bans::default();
+        assert_eq!(bans.first_since(0), None);
+        settle_worded(&bans, 11, "a", 5);
+        settle_worded(&bans, 12, "b", 7);
+        let ticket = bans.add_worded(worded(13, "c"), true, u64::MAX).expect("there is room");
+        assert_eq!([4, 5, 6, 7, 9].map(|at| bans.first_since(at)), [11, 12, 12, 13, 13].map(Some));
+        assert_eq!((bans.settled_number(), bans.first_number()), (12, Some(11)));
+        bans.settle(ticket, 9);
+        assert_eq!((bans.first_since(8), bans.first_since(9), bans.settled_number()), (Some(13), None, 13));
+        // One of the same words makes the older one unnecessary.
+        settle_worded(&bans, 14, "a", 11);
+        assert_eq!([4, 10, 11].map(|at| bans.first_since(at)), [Some(12), Some(14), None]);
+        // What bans everything does so too.
+        let ticket = bans.add(b"", u64::MAX).expect("there is room");
+        bans.settle(ticket, 12);
+        assert_eq!((bans.first_since(0), bans.cover(b"/", 11), bans.cover(b"/", 12)), (None, true, false));
+    }
+
+    #[test]
+    fn bans_in_words_come_back_without_numbers_and_damage_is_noticed() {
+        let bans = Bans::default();
+        settle_worded(&bans, 11, "obj.http.x ~ a", 5 << OFFSET_BITS);
+        settle_worded(&bans, 12, "", 9 << OFFSET_BITS);
+        settle_worded(&bans, 13, "at the same place", 9 << OFFSET_BITS);
+        let ticket = bans.add(b"/a", u64::MAX).expect("there is room");
+        bans.settle(ticket, 7);
+        let bytes = bans.encode(77).expect("there are bans");
+        let back = Bans::default();
+        assert!(back.load(&bytes, 77) && back.load(&bytes, 77), "twice is once");
+        assert_eq!(back.encode(77), Some(bytes.clone()));
+        assert_eq!((back.next_segment(), back.reads(), back.first_since(0)), (10, 2, Some(0)));
+        let mut number = 100;
+        let mut told = Vec::new();
+        let mut give = |ban: &WordedBan| {
+            told.push((ban.made_at, ban.words.to_string()));
+            number -= 1;
+            number
+        };
+        back.number(1, &mut give);
+        assert_eq!(back.first_since(0), Some(0), "who does not own the shelf numbers nothing");
+        back.belong_to(1, Weak::<Nobody>::new());
+        back.number(1, &mut give);
+        back.number(1, &mut give);
+        let expected = [(13_000, "at the same place"), (12_000, ""), (11_000, "obj.http.x ~ a")];
+        assert_eq!(told, expected.map(|(at, words)| (at, words.to_owned())), "newest first, once each");
+        assert_eq!([0, 5 << OFFSET_BITS, 9 << OFFSET_BITS].map(|at| back.first_since(at)), [Some(97), Some(98), None]);
+        back.belong_to(2, Weak::<Nobody>::new());
+        assert_eq!((back.first_since(0), back.reads()), (Some(0), 4), "another owner has other numbers");
+        for len in 0..bytes.len() {
+            assert!(!Bans::default().load(&bytes[..len], 77), "{len} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(!Bans::default().load(&damaged, 77), "byte {at}");
+        }
+        assert!(back.prune(Some(5)) && back.prune(Some(9)) && back.encode(77).is_none());
+    }
+
+    struct Nobody;
+
+    impl Judge for Nobody {
+        fn is_banned(&self, _: &[u8], _: u64) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn beyond_the_bound_the_oldest_bans_in_words_become_one_of_everything_before_them() {
+        let bans = Bans::default();
+        for number in 1..=WORDED_MAX as u64 {
+            settle_worded(&bans, number, &format!("x ~ {number}"), number * 10);
+        }
+        assert_eq!((bans.first_since(0), bans.cover(b"/", 0)), (Some(1), false));
+        settle_worded(&bans, 1_000_000, "x ~ y", 1_000_000);
+        assert_eq!((bans.first_since(0), bans.cover(b"/", 9), bans.cover(b"/", 10)), (Some(2), true, false));
+        // So do those that would make the file too long; with one alone there is nothing to give up.
+        let bans = Bans::default();
+        for number in 1..=3 {
+            settle_worded(&bans, number, &"x".repeat(100 + number as usize), number * 10);
+        }
+        let bytes = bans.encode(77).expect("there are some").len() as u64;
+        let ticket = bans.add_worded(worded(4, "y"), true, bytes).expect("there is room");
+        bans.settle(ticket, 40);
+        assert_eq!((bans.first_since(0), bans.cover(b"/", 9), bans.cover(b"/", 10)), (Some(2), true, false));
+        assert!(bans.encode(77).expect("there are some").len() as u64 <= bytes);
+        assert_eq!(Bans::default().add_worded(worded(1, "too long"), true, 30), None);
     }
 
     #[test]

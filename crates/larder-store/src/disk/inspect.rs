@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bans::{BANS_FILE, Bans};
+use super::bans::{BANS_FILE, Bans, WordedBan};
 use super::debt::DebtNote;
 use super::files::{Files, OpenFile, RealFiles};
 use super::footer::{BLOCK, Row, SegmentHeader};
@@ -114,6 +114,11 @@ impl Inspect {
             let _ = bans.load(bytes.get(..read).unwrap_or_default(), superblock.id);
         }
         Ok(Self { dir, superblock, segments, bans })
+    }
+
+    /// The bans in words, oldest first.
+    pub fn worded_bans(&self) -> Vec<WordedBan> {
+        self.bans.all_worded()
     }
 
     /// Whether a process uses the shelf.

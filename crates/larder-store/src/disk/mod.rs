@@ -42,6 +42,7 @@ mod user;
 mod work;
 mod writer;
 
+pub use bans::{Judge, WordedBan};
 pub use body::{DiskBody, PinnedBody, Ready};
 pub use debt::DebtNote;
 pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles, Stamp};

@@ -33,6 +33,11 @@ pub trait Hold: Send {
         true
     }
 
+    /// The number of the newest ban in words that the page was tested by.
+    fn tested(&self) -> u64 {
+        u64::MAX
+    }
+
     /// How the page can be had later, when it cannot be written now. `None`: it is not written then.
     fn owe(&self) -> Option<Box<dyn Owed>> {
         None

@@ -35,6 +35,13 @@ pub(super) enum Command {
         ticket: u64,
         prefix: Box<[u8]>,
     },
+    /// The ban in words with this ticket, and its number.
+    BanWorded {
+        ticket: u64,
+        number: u64,
+    },
+    /// Write the bans, and tell when they are on the disk.
+    KeepBans(Ack),
     Clear,
     Tick,
     Flush(Ack),

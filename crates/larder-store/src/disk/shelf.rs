@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::bans::Bans;
+use super::bans::{Bans, Judge, WordedBan};
 use super::body::{DiskBody, PATIENCE};
 use super::debt::Due;
 use super::files::{Files, RealFiles};
@@ -279,6 +279,39 @@ impl DiskShelf {
     /// room is free when their segments are deleted.
     pub fn ban(&self, prefix: &[u8], now: u64) {
         self.work().ban(prefix, now);
+    }
+
+    /// Gives the bans in words to an owner, who understands and numbers them.
+    pub fn belong_to(&self, owner: u64, judge: Weak<dyn Judge>) {
+        self.shared().bans.belong_to(owner, judge);
+    }
+
+    /// Notes a ban in words of the pages that were stored before it: at once, and durably once it is on disk. Reads tell
+    /// its number; to test pages by it is up to the owner. A timeless one makes older ones of the same words unnecessary.
+    pub fn ban_worded(&self, ban: WordedBan, is_timeless: bool) {
+        self.work().ban_worded(ban, is_timeless);
+    }
+
+    /// Rises when there are bans in words without a number.
+    pub fn bans_read(&self) -> u64 {
+        self.shared().bans.reads()
+    }
+
+    /// Has the owner number the bans in words that have no number, the newest first. Nothing happens for others.
+    pub fn number_bans(&self, owner: u64, number: impl FnMut(&WordedBan) -> u64) {
+        self.shared().bans.number(owner, number);
+    }
+
+    /// The least number of the bans in words that concern pages here; `None` if there are none.
+    pub fn first_ban(&self) -> Option<u64> {
+        self.shared().bans.first_number()
+    }
+
+    /// Waits until the bans so far are on the disk. False if they cannot be written now.
+    pub fn bans_kept(&self) -> impl Future<Output = bool> + Send + use<> {
+        let (told, outcome) = oneshot::channel();
+        self.work().queue.push(Command::KeepBans(ack(told)));
+        async move { outcome.await.unwrap_or(false) }
     }
 
     /// Removes everything, at once for [`DiskShelf::find`].

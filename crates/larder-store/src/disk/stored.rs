@@ -25,6 +25,8 @@ pub struct Stored {
     pub cost_micros: u32,
     /// Which of the pages under its key it is.
     pub variant: u8,
+    /// The number of the first ban in words since it was written; `None` if there is none.
+    pub first_ban: Option<u64>,
 }
 
 /// The body of a page from a shelf.
@@ -123,6 +125,7 @@ fn read_page(
         expires_at: header.expires_at,
         cost_micros: header.cost_micros,
         variant: header.variant,
+        first_ban: shared.bans.first_since(header.sequence),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::bans::BANS_SHARE;
+use super::bans::{BANS_SHARE, WordedBan};
 use super::debt::{Debt, Due, Sums};
 use super::page::Hold;
 use super::queue::{Command, Queue, Removal};
@@ -45,11 +45,23 @@ impl Work {
     /// Hides every page whose key begins with `prefix`.
     pub(super) fn ban(&self, prefix: &[u8], now: u64) {
         self.shared.units.tell(now);
-        let bytes_max = self.shared.limits().bytes_max.map_or(u64::MAX, |max| max / BANS_SHARE);
-        match self.shared.bans.add(prefix, bytes_max) {
+        match self.shared.bans.add(prefix, self.bans_bytes_max()) {
             Some(ticket) => self.queue.push(Command::Ban { ticket, prefix: prefix.into() }),
             None => self.clear(),
         }
+    }
+
+    /// Notes a ban in words.
+    pub(super) fn ban_worded(&self, ban: WordedBan, is_timeless: bool) {
+        let (bytes_max, number) = (self.bans_bytes_max(), ban.number);
+        match self.shared.bans.add_worded(ban, is_timeless, bytes_max) {
+            Some(ticket) => self.queue.push(Command::BanWorded { ticket, number }),
+            None => self.clear(),
+        }
+    }
+
+    fn bans_bytes_max(&self) -> u64 {
+        self.shared.limits().bytes_max.map_or(u64::MAX, |max| max / BANS_SHARE)
     }
 
     /// A page is not stored: an older one under its key is out of date all the same, and goes.

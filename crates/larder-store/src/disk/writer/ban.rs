@@ -25,6 +25,24 @@ impl Writer {
         self.mark_owed();
     }
 
+    /// Applies a ban in words.
+    pub(super) fn ban_worded(&mut self, ticket: u64, number: u64) {
+        self.ban_ticket = Some(ticket);
+        let bans = &self.shared.bans;
+        self.carried.retain(|carried| {
+            let is_banned = bans.judge_since(&carried.page.head, number);
+            self.carried_bytes -= if is_banned { carried.bytes } else { 0 };
+            !is_banned
+        });
+        self.settle_bans();
+        self.mark_owed();
+    }
+
+    /// Whether a ban is not on the disk yet.
+    pub(super) fn owes_bans(&self) -> bool {
+        self.ban_ticket.is_some() || self.are_bans_due || self.are_bans_unsaved
+    }
+
     /// Gives due bans their place in the log. Until the folder is open, they apply to everything.
     pub(super) fn settle_bans(&mut self) {
         let Some(ticket) = self.ban_ticket.filter(|_| self.lock.is_some()) else { return };
@@ -71,7 +89,7 @@ impl Writer {
             Err(error) => {
                 self.shared.counters.write_errors.add(1);
                 if !self.are_bans_unsaved {
-                    let why = format!("what was purged by its beginning cannot be noted in it ({error})");
+                    let why = format!("a purge by a beginning, or a ban, cannot be noted in it ({error})");
                     self.shared.health.complain(&why);
                 }
                 self.are_bans_unsaved = true;

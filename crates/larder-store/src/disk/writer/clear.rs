@@ -146,8 +146,7 @@ impl Writer {
 
     /// Whether a removal is not on the disk yet.
     fn owes(&self) -> bool {
-        let is_ban_owed = self.ban_ticket.is_some() || self.are_bans_due || self.are_bans_unsaved;
-        !self.owed.is_empty() || is_ban_owed || self.is_clear_wanted()
+        !self.owed.is_empty() || self.owes_bans() || self.is_clear_wanted()
     }
 
     /// Whether a clear is due, now or in the queue; after a stop, those in the queue are not done any more.

@@ -125,7 +125,9 @@ impl Writer {
             len: slot.len,
         };
         let record = read_record(shared, &place, room, Wait::Allowed(&Cell::new(false))).ok()?;
-        if shared.bans.cover(&record.key, record.header.sequence) {
+        let sequence = record.header.sequence;
+        // Its new place comes behind the bans, so that it has to be tested by them now.
+        if shared.bans.cover(&record.key, sequence) || shared.bans.judge(&record.head, sequence) {
             return None;
         }
         let body = match record.body {

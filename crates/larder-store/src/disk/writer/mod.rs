@@ -256,6 +256,11 @@ impl Writer {
                 self.write_owed();
             }
             Command::Ban { ticket, prefix } => self.ban(ticket, &prefix),
+            Command::BanWorded { ticket, number } => self.ban_worded(ticket, number),
+            Command::KeepBans(ack) => {
+                self.save_due_bans();
+                ack(!self.owes_bans());
+            }
             Command::Clear => self.clear(),
             Command::Tick => {
                 self.work.is_ticking.store(false, Ordering::Relaxed);

@@ -169,6 +169,11 @@ impl Writer {
             self.not_stored(page.key, page.variant);
             return;
         }
+        if page.holds.as_ref().is_some_and(|holds| holds.tested() < self.shared.bans.settled_number()) {
+            // A ban was made while it was on its way, which it would escape behind it.
+            self.not_stored(page.key, page.variant);
+            return;
+        }
         self.pack_page(page, now, Some(due));
     }
 
