@@ -6,8 +6,8 @@
 //! all segments that are older than it are deleted.
 
 use std::collections::VecDeque;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -29,6 +29,9 @@ pub struct WordedBan {
 pub trait Judge: Send + Sync {
     /// Whether a page with this head is banned by the ban of this number or a later one, or may be.
     fn is_banned(&self, head: &[u8], since: u64) -> bool;
+
+    /// Bans were read from the disk, and no page yet: here is time to number and understand them.
+    fn bans_read(&self) {}
 }
 
 /// The bans of a shelf.
@@ -179,9 +182,19 @@ impl Bans {
 
     /// Whether the ban of this number, or a later one, bans a page with this head, or may.
     pub(super) fn judge_since(&self, head: &[u8], since: u64) -> bool {
-        // Asked without the lock: who judges has locks of its own.
-        let judge = self.state.lock().judge.as_ref().and_then(Weak::upgrade);
-        judge.is_none_or(|judge| judge.is_banned(head, since))
+        self.judge_there().is_none_or(|judge| judge.is_banned(head, since))
+    }
+
+    /// Tells the judge that bans were read.
+    pub(super) fn tell_read(&self) {
+        if let Some(judge) = self.judge_there() {
+            judge.bans_read();
+        }
+    }
+
+    /// The judge, to be asked without the lock, as it has locks of its own.
+    fn judge_there(&self) -> Option<Arc<dyn Judge>> {
+        self.state.lock().judge.as_ref().and_then(Weak::upgrade)
     }
 
     /// Rises when there are bans in words without a number.

@@ -155,6 +155,7 @@ impl Writer {
         let read = file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
         let is_good = shared.bans.load(&bytes, shared.id());
+        shared.bans.tell_read();
         // All segments may have been evicted meanwhile; new ones must not count as older than the bans.
         self.next_sequence = self.next_sequence.max(shared.bans.next_segment());
         Ok(is_good)
