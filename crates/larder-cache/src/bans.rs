@@ -3,18 +3,27 @@
 //! Each ban has a number, and each page the number of the newest ban that it has been tested by; a page is new until
 //! the fetch for it begins. A hit compares the two numbers. Only if they differ, the page is tested by the bans between,
 //! with the request that came, as in Varnish.
+//!
+//! A zone with shelves has its bans on all of them, each at its place in the log: that is what tells which bans a page
+//! from there was stored before, and not the time, which may have been set back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_http::{Fields, Time};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 /// What a ban says of a page `P`.
 pub trait Condition<P>: Send + Sync {
-    /// In words. Bans of the same words mean the same pages, but for the time.
+    /// What it says, as operators see it.
     fn text(&self) -> &str;
+
+    /// What it says, so that it can be read again: see [`Reader`]. Bans of the same words mean the same pages, but for
+    /// the time.
+    fn words(&self) -> &str {
+        self.text()
+    }
 
     /// Whether it means the same pages whenever it is made, so that a later one of the same words takes its place.
     fn is_timeless(&self) -> bool;
@@ -25,6 +34,9 @@ pub trait Condition<P>: Send + Sync {
     /// Whether it holds for a page, as it was when the ban was made. What cannot be evaluated holds.
     fn holds(&self, page: &P, request: &Asking<'_>, made_at: Time) -> bool;
 }
+
+/// Makes a condition of its words, as a disk has kept them.
+pub type Reader<P> = fn(&str) -> Arc<dyn Condition<P>>;
 
 /// The request for which a page is tested.
 #[derive(Clone, Copy)]
@@ -87,7 +99,11 @@ pub(crate) struct Counts {
 /// The bans of a zone.
 pub(crate) struct Bans<P> {
     pub(crate) counts: Counts,
-    /// The number of the newest; [`NONE_YET`] before the first.
+    /// Held while a ban gets its number and goes to the shelves, so that all have them in the same order.
+    pub(crate) order: Mutex<()>,
+    /// The number of a page before there was any ban. Those of bans that shelves had before are below it.
+    base: u64,
+    /// The number of the newest; `base` before the first.
     newest: AtomicU64,
     list: RwLock<List<P>>,
 }
@@ -104,8 +120,9 @@ struct List<P> {
     bans: VecDeque<Ban<P>>,
     /// How many bytes their words have.
     text_bytes: usize,
-    /// The last of those that were cut off because there were too many. Who was not tested by it is out of date.
-    cut: Option<(u64, Time)>,
+    /// The number of the last of those that were cut off because there were too many. Who was not tested by it is out of
+    /// date.
+    cut: u64,
 }
 
 impl<P> Ban<P> {
@@ -115,7 +132,7 @@ impl<P> Ban<P> {
     }
 }
 
-/// The number of the newest ban that an object was tested by; 0 for one that came from a disk.
+/// The number of the newest ban that an object was tested by; 0 for one that was tested by none.
 #[derive(Debug, Default)]
 pub(crate) struct Tested(AtomicU64);
 
@@ -137,34 +154,39 @@ impl Tested {
     }
 }
 
-/// The number of a page that came from a disk: the bans that were made before it was stored do not concern it.
-const BY_TIME: u64 = 0;
-/// The number of a page before there was any ban.
-const NONE_YET: u64 = 1;
-
-impl<P> Default for Bans<P> {
-    fn default() -> Self {
-        Self {
-            counts: Counts::default(),
-            newest: AtomicU64::new(NONE_YET),
-            list: RwLock::new(List { bans: VecDeque::new(), text_bytes: 0, cut: None }),
-        }
-    }
-}
+/// The most bans of one zone, those that shelves had before among them.
+const NUMBERS: u64 = 1 << 40;
 
 impl<P> Bans<P> {
+    /// None yet. Zones with other ids have other numbers.
+    pub(crate) fn new(zone: u64) -> Self {
+        let base = (zone + 1).wrapping_mul(NUMBERS);
+        Self {
+            counts: Counts::default(),
+            order: Mutex::new(()),
+            base,
+            newest: AtomicU64::new(base),
+            list: RwLock::new(List { bans: VecDeque::new(), text_bytes: 0, cut: 0 }),
+        }
+    }
+
     /// The number of the newest ban.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
+    /// The number of the next ban, while [`Bans::order`] is held.
+    pub(crate) fn next(&self) -> u64 {
+        self.newest() + 1
+    }
+
     /// Adds a ban, and returns its number. Earlier ones of the same words are done.
     pub(crate) fn add(&self, condition: Arc<dyn Condition<P>>, now: Time) -> u64 {
         let mut list = self.list.write();
-        let number = self.newest() + 1;
+        let number = self.next();
         if condition.is_timeless() {
-            let is_same = |ban: &&Ban<P>| ban.condition.text() == condition.text();
+            let is_same = |ban: &&Ban<P>| ban.condition.words() == condition.words();
             for ban in list.bans.iter().filter(is_same) {
                 let was_done = ban.is_done.swap(true, Ordering::Relaxed);
                 self.counts.replaced.fetch_add(u64::from(!was_done), Ordering::Relaxed);
@@ -172,45 +194,80 @@ impl<P> Bans<P> {
         }
         list.text_bytes += condition.text().len();
         list.bans.push_back(Ban { number, made_at: now, condition, is_done: AtomicBool::new(false) });
+        self.cut(&mut list);
+        self.newest.store(number, Ordering::Release);
+        number
+    }
+
+    /// Takes over a ban that a shelf had before, and returns its number; another shelf may have brought it already. The
+    /// newest comes first. No page that was fetched since is tested by it.
+    pub(crate) fn take_over(&self, words: &str, made_at: Time, read: impl FnOnce() -> Arc<dyn Condition<P>>) -> u64 {
+        let mut list = self.list.write();
+        let is_same = |ban: &&Ban<P>| ban.made_at == made_at && ban.condition.words() == words;
+        if let Some(known) = list.bans.iter().find(is_same) {
+            return known.number;
+        }
+        let condition = read();
+        let is_later = |ban: &Ban<P>| condition.is_timeless() && ban.condition.words() == words;
+        let is_done = AtomicBool::new(list.bans.iter().any(is_later));
+        let first = list.bans.front().map_or(self.base, |first| first.number.min(self.base));
+        let number = first - 1;
+        list.text_bytes += condition.text().len();
+        list.bans.push_front(Ban { number, made_at, condition, is_done });
+        self.cut(&mut list);
+        number
+    }
+
+    /// Cuts off the oldest bans if there are too many.
+    fn cut(&self, list: &mut List<P>) {
         while list.bans.len() > BANS_MAX || list.text_bytes > TEXT_BYTES_MAX && list.bans.len() > 1 {
             let Some(first) = list.bans.pop_front() else { break };
             list.text_bytes -= first.condition.text().len();
             self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
             if !first.is_done.into_inner() {
-                list.cut = Some((first.number, first.made_at));
+                list.cut = list.cut.max(first.number);
             }
         }
-        self.newest.store(number, Ordering::Release);
-        number
     }
 
-    /// Whether a page, stored at this time, may not be used any more. One that may is not tested by the same bans again.
+    /// Whether a page may not be used any more. One that may is not tested by the same bans again.
     #[inline]
-    pub(crate) fn cover(&self, page: &P, tested: &Tested, stored_at: Time, request: &Asking<'_>) -> bool {
-        tested.number() != self.newest() && self.test(page, tested, stored_at, request)
+    pub(crate) fn cover(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> bool {
+        tested.number() != self.newest() && self.test(page, tested, request)
     }
 
     #[cold]
-    fn test(&self, page: &P, tested: &Tested, stored_at: Time, request: &Asking<'_>) -> bool {
+    fn test(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> bool {
         let list = self.list.read();
-        let concerns = |number: u64, made_at: Time| match tested.number() {
-            BY_TIME => made_at >= stored_at,
-            tested => number > tested,
-        };
+        let before = tested.number();
         let mut count = 0;
         let covers = |ban: &Ban<P>| {
             let is_done = ban.is_done.load(Ordering::Relaxed);
             count += u64::from(!is_done);
             !is_done && ban.condition.holds(page, request, ban.made_at)
         };
-        let mut concerning = list.bans.iter().rev().take_while(|ban| concerns(ban.number, ban.made_at));
-        let is_covered = concerning.any(covers) || list.cut.is_some_and(|(number, made_at)| concerns(number, made_at));
+        let is_covered = list.bans.iter().rev().take_while(|ban| ban.number > before).any(covers) || list.cut > before;
         self.counts.tested.fetch_add(count, Ordering::Relaxed);
         if !is_covered {
-            let newest = list.bans.back().map_or(NONE_YET, |ban| ban.number);
-            tested.raise(newest);
+            tested.raise(self.newest_of(&list));
         }
         is_covered
+    }
+
+    /// The number of a page that was tested by all of these.
+    fn newest_of(&self, list: &List<P>) -> u64 {
+        list.bans.back().map_or(self.base, |ban| ban.number.max(self.base))
+    }
+
+    /// Whether the ban of this number or a later one covers a page, or may: nobody asks for it, and nobody waits for many
+    /// tests.
+    pub(crate) fn may_cover(&self, page: &P, since: u64) -> bool {
+        let list = self.list.read();
+        let request = Asking { url: b"", fields: &Fields::new() };
+        let later = list.bans.iter().rev().take_while(|ban| ban.number >= since);
+        let mut meant = later.filter(|ban| !ban.is_done.load(Ordering::Relaxed));
+        let covers = |ban: &Ban<P>| ban.condition.asks_request() || ban.condition.holds(page, &request, ban.made_at);
+        list.cut >= since || meant.by_ref().take(TESTS_MAX).any(covers) || meant.next().is_some()
     }
 
     /// Whether there are bans that pages can be tested by beforehand, made until then.
@@ -219,13 +276,10 @@ impl<P> Bans<P> {
     }
 
     /// Tests a page beforehand by the bans made until then that look at no request. True if one covers it.
-    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, stored_at: Time, until: Time) -> bool {
+    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, until: Time) -> bool {
         let list = self.list.read();
         let before = tested.number();
-        let concerns = |ban: &&Ban<P>| match before {
-            BY_TIME => ban.made_at >= stored_at,
-            before => ban.number > before,
-        };
+        let concerns = |ban: &&Ban<P>| ban.number > before;
         let request = Asking { url: b"", fields: &Fields::new() };
         // The last of those in a row that do not cover it.
         let (mut passed, mut is_in_a_row) = (before, true);
@@ -250,7 +304,13 @@ impl<P> Bans<P> {
 
     /// The number of the last ban that was made until then.
     pub(crate) fn last_of(&self, until: Time) -> u64 {
-        self.list.read().bans.iter().rev().find(|ban| ban.made_at <= until).map_or(BY_TIME, |ban| ban.number)
+        self.list.read().bans.iter().rev().find(|ban| ban.made_at <= until).map_or(0, |ban| ban.number)
+    }
+
+    /// Whether there are bans up to this number that could be forgotten.
+    pub(crate) fn has_until(&self, number: u64) -> bool {
+        let list = self.list.read();
+        list.bans.len() > 1 && list.bans.front().is_some_and(|first| first.number <= number)
     }
 
     /// Forgets the bans up to this number, by which all pages were tested; the newest stays, so that operators see it.
@@ -261,7 +321,7 @@ impl<P> Bans<P> {
         while list.bans.len() > 1 && list.bans.front().is_some_and(|first| first.number <= number) {
             let Some(first) = list.bans.pop_front() else { break };
             list.text_bytes -= first.condition.text().len();
-            list.cut = Some((first.number, first.made_at));
+            list.cut = list.cut.max(first.number);
             count += 1;
         }
         self.counts.forgotten.fetch_add(count as u64, Ordering::Relaxed);
@@ -277,7 +337,7 @@ impl<P> Bans<P> {
             bans: list.bans.len() as u64,
             done: number_of(|ban| ban.is_done.load(Ordering::Relaxed)),
             asking: number_of(|ban| ban.condition.asks_request()),
-            added: self.newest() - NONE_YET,
+            added: self.newest() - self.base,
             forgotten: count(&self.counts.forgotten),
             replaced: count(&self.counts.replaced),
             tested: count(&self.counts.tested),
@@ -301,5 +361,7 @@ impl<P> Bans<P> {
 
 /// How many bans there may be. Beyond that the oldest are forgotten, with all pages that they were not tried on.
 const BANS_MAX: usize = 100_000;
+/// How many bans a page is tested by that nobody has asked for.
+const TESTS_MAX: usize = 256;
 /// How long the words of all bans may be.
 const TEXT_BYTES_MAX: usize = 64 << 20;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use larder_store::{Stored, StoredBody};
 use tokio::sync::Notify;
 
+use crate::bans::Tested;
 use crate::entry::Entry;
 use crate::object::Object;
 use crate::shelves::{Copies, FoundOn, head, together};
@@ -35,8 +36,9 @@ impl Loading {
         let Self { reading, found } = self;
         match found {
             Some(found) => {
+                let newest_ban = found.newest_ban;
                 let stored = found.read(reading.entry.key_bytes()).await;
-                reading.zone.install(&reading.entry, stored);
+                reading.zone.install(&reading.entry, stored, newest_ban);
             }
             None => reading.wait().await,
         }
@@ -66,10 +68,13 @@ impl Drop for Reading {
 }
 
 impl Zone {
-    /// Makes the pages that were read variants, as far as there is room in memory.
-    pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>) {
+    /// Makes the pages that were read variants, as far as there is room in memory. They are tested by the bans since they
+    /// were written, and by those since `newest_ban`, which was the newest before they were read.
+    pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>, newest_ban: u64) {
+        // The shelves may have read bans meanwhile.
+        self.take_over_bans();
         let pages = together(stored).into_iter();
-        let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page)).collect();
+        let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page, newest_ban)).collect();
         // By this time, and not by position: a page that was copied to a new segment or another disk is no newer for
         // that.
         objects.sort_by_key(|object| Reverse(object.stored_at));
@@ -78,8 +83,9 @@ impl Zone {
         self.reweigh(entry);
     }
 
-    fn object_of(self: &Arc<Self>, entry: &Arc<Entry>, page: Copies) -> Option<Arc<Object>> {
+    fn object_of(self: &Arc<Self>, entry: &Arc<Entry>, page: Copies, newest_ban: u64) -> Option<Arc<Object>> {
         let (stored, copies) = page;
+        let tested = stored.first_ban.map_or(newest_ban, |first| newest_ban.min(first.saturating_sub(1)));
         let body = match stored.body {
             StoredBody::Memory(bytes) => {
                 let room = self.reserve(bytes.len())?;
@@ -87,7 +93,8 @@ impl Zone {
             }
             StoredBody::Disk(body) => Body::on_disk(iter::once(body).chain(copies)),
         };
-        let object = head::decode(&stored.head, body).filter(|object| object.body.is_stored())?;
+        let mut object = head::decode(&stored.head, body).filter(|object| object.body.is_stored())?;
+        object.hold.tested = Tested::by(tested);
         Some(self.charged(entry, object))
     }
 }

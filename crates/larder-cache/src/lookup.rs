@@ -150,7 +150,8 @@ impl Zone {
         }
         // Asked before `find`: if a shelf is opened in between, the next lookup looks at it.
         let are_open = shelves.are_open(entry.key_bytes());
-        let Some(found) = shelves.find(entry.key_bytes(), now, self.read_bytes_max()) else {
+        self.take_over_bans();
+        let Some(found) = shelves.find(entry.key_bytes(), now, self.read_bytes_max(), self.newest_ban()) else {
             if are_open {
                 entry.install_read(Vec::new());
             }
@@ -160,7 +161,7 @@ impl Zone {
             None => Asked::Wait(Loading { reading, found: Some(found) }),
             Some(stored) => {
                 let is_there = !stored.is_empty();
-                self.install(entry, stored);
+                self.install(entry, stored, found.newest_ban);
                 if is_there { Asked::Found } else { Asked::Nothing }
             }
         }

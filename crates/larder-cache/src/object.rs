@@ -75,6 +75,8 @@ pub struct Hold {
     hit_at: AtomicU64,
     /// By which bans it was tested.
     pub(crate) tested: Tested,
+    /// It was read from a disk, which does not say when it was delivered last.
+    is_read: bool,
     /// For a page with ESI: see [`Object::esi_base`].
     esi_base: Option<Box<[u8]>>,
     /// What was made of its body: see [`Object::made`].
@@ -118,12 +120,18 @@ impl Hold {
         let hits = AtomicU32::new(old.hits.load(Ordering::Relaxed));
         let hit_at = AtomicU64::new(old.hit_at.load(Ordering::Relaxed));
         let tested = Tested::by(old.tested.number());
-        Self { mark: old.mark, hits, hit_at, tested, esi_base: old.esi_base.clone(), ..Self::default() }
+        let (is_read, esi_base) = (old.is_read, old.esi_base.clone());
+        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, ..Self::default() }
     }
 
     /// That of a page, with ESI if there is a URL that its includes are relative to.
     pub fn of_page(esi_base: Option<Box<[u8]>>) -> Self {
         Self { esi_base, ..Self::default() }
+    }
+
+    /// That of a page that was read from a disk.
+    pub(crate) fn of_read(esi_base: Option<Box<[u8]>>) -> Self {
+        Self { is_read: true, ..Self::of_page(esi_base) }
     }
 
     #[inline]
@@ -220,6 +228,11 @@ impl Object {
     /// When the last counted delivery was.
     pub fn hit_at(&self) -> Option<Time> {
         Some(Time(self.hold.hit_at.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
+    }
+
+    /// Whether it may have been delivered although [`Object::hit_at`] does not say so: before it was read from a disk.
+    pub fn may_have_been_hit(&self) -> bool {
+        self.hold.is_read && self.hit_at().is_none()
     }
 
     /// How many deliveries were counted.

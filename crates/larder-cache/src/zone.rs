@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use larder_http::Time;
-use larder_store::{BUFFERED_BYTES, Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
+use larder_store::{
+    BUFFERED_BYTES, Body, BodyWriter, Judge, Reservation, SLOT_BYTES, Spill, WordedBan, body, body_with_disks,
+};
 use parking_lot::Mutex;
 
-use crate::bans::{Asking, BanStats, Bans, Condition, Listed};
+use crate::bans::{Asking, BanStats, Bans, Condition, Listed, Reader};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
@@ -42,6 +44,8 @@ pub struct Zone {
     /// written. It is at most a sixteenth of `inactive`.
     use_step_secs: AtomicU64,
     bans: Bans<Object>,
+    /// How bans on disk are read.
+    read_ban: OnceLock<Reader<Object>>,
     pub(crate) counts: SharedCounts,
     /// Its part of the memory.
     tally: Arc<Tally>,
@@ -86,12 +90,14 @@ impl Zone {
             shelves: ArcSwap::from_pointee(shelves),
             inactive_secs: AtomicU64::new(inactive.as_secs()),
             use_step_secs: AtomicU64::new(use_step_secs(inactive)),
-            bans: Bans::default(),
+            bans: Bans::new(id),
+            read_ban: OnceLock::new(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
             workers: Mutex::default(),
         });
         zone.memory.serve(&zone);
+        zone.own(&zone.shelves());
         zone
     }
 
@@ -112,8 +118,16 @@ impl Zone {
     }
 
     /// Replaces its shelves. Pages in memory stay.
-    pub fn set_shelves(&self, shelves: Shelves) {
+    pub fn set_shelves(self: &Arc<Self>, shelves: Shelves) {
+        self.own(&shelves);
         self.shelves.store(Arc::new(shelves));
+        // Now, and not when a request waits for it.
+        self.take_over_bans();
+    }
+
+    fn own(self: &Arc<Self>, shelves: &Shelves) {
+        let judge: Weak<dyn Judge> = Arc::downgrade(self) as Weak<dyn Judge>;
+        shelves.iter().for_each(|shelf| shelf.belong_to(self.id, Weak::clone(&judge)));
     }
 
     /// Its shelves on disk.
@@ -175,9 +189,50 @@ impl Zone {
     }
 
     /// Makes the pages unusable that have been fetched until now and for which a condition holds, and returns the number
-    /// of the ban. It costs nothing now: each page is tested when it is found.
+    /// of the ban. It costs nothing now: each page is tested when it is found. Shelves write it down soon, which
+    /// [`bans_kept`](Self::bans_kept) waits for.
     pub fn ban(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
+        let _order = self.bans.order.lock();
+        // The shelves know it first: a page that was read from one without the ban is tested by it.
+        let ban = WordedBan { number: self.bans.next(), made_at: now.0, words: condition.words().into() };
+        self.shelves.load().ban_worded(&ban, condition.is_timeless());
         self.bans.add(condition, now)
+    }
+
+    /// Waits until the bans so far are on all disks. False if a disk cannot keep them now; they hold all the same.
+    pub fn bans_kept(&self) -> impl Future<Output = bool> + Send + use<> {
+        // Asked for before the first is waited for.
+        let all: Vec<_> = self.shelves.load().iter().map(|shelf| shelf.bans_kept()).collect();
+        async move {
+            let mut are_kept = true;
+            for kept in all {
+                are_kept &= kept.await;
+            }
+            are_kept
+        }
+    }
+
+    /// Has the bans on disk read that way; until then, each of them holds for all pages.
+    pub fn read_bans_by(&self, reader: Reader<Object>) {
+        // The first stays: there is one.
+        let _ = self.read_ban.set(reader);
+    }
+
+    /// Takes over the bans that shelves have read from disk.
+    pub(crate) fn take_over_bans(&self) {
+        let shelves = self.shelves.load();
+        for (shelf, known) in shelves.with_known_bans() {
+            let reads = shelf.bans_read();
+            if known.load(Ordering::Acquire) == reads {
+                continue;
+            }
+            let _order = self.bans.order.lock();
+            shelf.number_bans(self.id, |ban| {
+                let read = || self.read_ban.get().map_or_else(unread, |read| read(&ban.words));
+                self.bans.take_over(&ban.words, Time(ban.made_at), read)
+            });
+            known.store(reads, Ordering::Release);
+        }
     }
 
     /// The number of the newest ban.
@@ -188,7 +243,7 @@ impl Zone {
     /// Whether a page that was found may not be used: a ban covers it. Then it is dropped.
     #[inline]
     pub fn is_banned(&self, object: &Object, request: &Asking<'_>) -> bool {
-        self.bans.cover(object, &object.hold.tested, object.stored_at, request)
+        self.bans.cover(object, &object.hold.tested, request)
     }
 
     /// Drops a page that a ban covers, from memory and disk. The next lookup finds another, or none.
@@ -203,7 +258,7 @@ impl Zone {
     }
 
     /// Tests the pages in memory by the bans made until then that look at no request, and drops those that are covered;
-    /// then forgets the bans by which all were tested, if there is no disk. Calls `pause` after a few pages each, and
+    /// then forgets the bans by which all were tested, and that no shelf needs. Calls `pause` after a few pages each, and
     /// gives up when that returns false. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
     pub fn look_ahead(&self, until: Time, now: Time, mut pause: impl FnMut() -> bool) -> Lurked {
         let mut lurked = Lurked::default();
@@ -223,7 +278,7 @@ impl Zone {
         for some in all.chunks(AT_ONCE) {
             for object in some.iter().filter_map(Weak::upgrade) {
                 lurked.tested += 1;
-                if self.bans.look_ahead(&object, &object.hold.tested, object.stored_at, until) {
+                if self.bans.look_ahead(&object, &object.hold.tested, until) {
                     self.bans.counts.dropped_ahead.fetch_add(1, Ordering::Relaxed);
                     self.drop_covered(&object, now);
                     lurked.dropped += 1;
@@ -233,27 +288,32 @@ impl Zone {
                 return lurked;
             }
         }
-        if self.shelves.load().is_empty() {
-            let mut least = newest;
-            self.memory.shelf().sweep_all(|entry| {
-                if entry.era() == era {
-                    let variants = entry.variants();
-                    least = each(&variants).map(|object| object.hold.tested.number()).fold(least, u64::min);
-                }
-                true
-            });
-            lurked.forgotten = self.bans.forget_until(least.min(self.bans.last_of(until)));
+        let on_disk = self.shelves.load().iter().filter_map(|shelf| shelf.first_ban()).min();
+        let mut least =
+            on_disk.map_or(newest, |first| newest.min(first.saturating_sub(1))).min(self.bans.last_of(until));
+        if !self.bans.has_until(least) {
+            return lurked;
         }
+        self.memory.shelf().sweep_all(|entry| {
+            if entry.era() == era {
+                let variants = entry.variants();
+                least = each(&variants).map(|object| object.hold.tested.number()).fold(least, u64::min);
+            }
+            true
+        });
+        lurked.forgotten = self.bans.forget_until(least);
         lurked
     }
 
     /// How many bans there are, and what they have done.
     pub fn ban_stats(&self) -> BanStats {
+        self.take_over_bans();
         self.bans.stats()
     }
 
     /// All bans, newest first. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
     pub fn bans(&self) -> Vec<Listed> {
+        self.take_over_bans();
         let (era, mut pages) = (self.era(), HashMap::<u64, u64>::new());
         self.memory.shelf().sweep_all(|entry| {
             if entry.era() == era {
@@ -396,7 +456,7 @@ impl Zone {
         let useful_for = inactive.max(object.stale_while_revalidate).max(object.stale_if_error);
         let useless_at = object.fresh_until.plus(useful_for);
         let shelves = self.shelves.load();
-        // The disk would not know that it is to be tested: there only the time says which bans are later.
+        // The disk would not know that it is to be tested: its place there is behind the bans.
         match object.hold.tested.number() == self.bans.newest() {
             true => shelves.store(entry, object, useless_at, object.stored_at),
             false => shelves.not_stored(entry.key_bytes(), &object.vary, object.stored_at),
@@ -427,6 +487,42 @@ impl Zone {
     #[cfg(test)]
     pub(crate) fn shelf(&self) -> &larder_store::MemoryShelf<Entry> {
         self.memory.shelf()
+    }
+}
+
+/// A ban that cannot be read, and therefore covers everything.
+struct Unread;
+
+fn unread() -> Arc<dyn Condition<Object>> {
+    Arc::new(Unread)
+}
+
+impl Condition<Object> for Unread {
+    fn text(&self) -> &str {
+        "a ban on disk that cannot be read: all pages before it"
+    }
+
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
+    fn asks_request(&self) -> bool {
+        false
+    }
+
+    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
+        true
+    }
+}
+
+impl Judge for Zone {
+    fn is_banned(&self, head: &[u8], since: u64) -> bool {
+        // One without a number has not been taken over.
+        since == 0 || shelves::object_of_head(head).is_none_or(|object| self.bans.may_cover(&object, since))
+    }
+
+    fn bans_read(&self) {
+        self.take_over_bans();
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a ban says, as a condition that pages are tested by.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use larder_cache::{Asking, Condition, Object};
+use larder_cache::{Asking, Condition, Object, Zone};
 
 pub use larder_cache::Listed;
 use larder_http::{Fields, Known, Time};
-use larder_vcl::bans::{Ban, BanError, Field, Operand, Operator, Test};
+use larder_vcl::bans::{Ban, BanError, Field, Operand, Operator, Test, line_of};
 use larder_vcl::parameters::MATCH_LIMIT;
 
 use crate::regex::Regex;
@@ -25,6 +26,8 @@ pub enum Refused {
 /// A ban with its regular expressions.
 struct Compiled {
     text: String,
+    /// As [`line_of`] writes them, for disks.
+    words: String,
     is_timeless: bool,
     asks_request: bool,
     tests: Vec<(Test, Option<Regex>)>,
@@ -32,15 +35,62 @@ struct Compiled {
 
 /// The condition that a text says, as `ban()` takes it.
 pub fn of_text(text: &str) -> Result<Arc<dyn Condition<Object>>, Refused> {
-    compile(Ban::parse(text)?)
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    of_words(&words)
 }
 
 /// The condition that the words of the command `ban` say.
-pub fn of_words(words: &[String]) -> Result<Arc<dyn Condition<Object>>, Refused> {
-    compile(Ban::of_words(words)?)
+pub fn of_words<W: AsRef<str>>(words: &[W]) -> Result<Arc<dyn Condition<Object>>, Refused> {
+    compile(Ban::of_words(words)?, line_of(words))
 }
 
-fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
+/// The condition that a disk has kept. What cannot be read any more holds for all pages.
+pub fn of_disk(line: &str) -> Arc<dyn Condition<Object>> {
+    let read = || compile(Ban::of_line(line)?, line.to_owned());
+    read().unwrap_or_else(|_| Arc::new(Unread(line.to_owned())))
+}
+
+/// What a disk has kept, as operators see it.
+pub fn shown(line: &str) -> String {
+    Ban::of_line(line).map_or_else(|_| line.to_owned(), |ban| ban.to_string())
+}
+
+/// Waits until the disks of these zones have noted their bans, but not long: a disk that cannot says so in the log, and
+/// the bans hold all the same.
+pub async fn kept(zones: &[Arc<Zone>]) {
+    let all: Vec<_> = zones.iter().map(|zone| zone.bans_kept()).collect();
+    let noted = async {
+        for kept in all {
+            kept.await;
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, noted).await;
+}
+
+/// How long whoever bans waits for disks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Unread(String);
+
+impl Condition<Object> for Unread {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
+    fn asks_request(&self) -> bool {
+        false
+    }
+
+    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
+        true
+    }
+}
+
+fn compile(ban: Ban, words: String) -> Result<Arc<dyn Condition<Object>>, Refused> {
     let (text, is_timeless, asks_request) = (ban.to_string(), !ban.counts_from_its_time(), ban.asks_request());
     let with_regex = |test: Test| {
         let regex = match &test.operand {
@@ -52,12 +102,16 @@ fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
         Ok((test, regex))
     };
     let tests = ban.tests.into_iter().map(with_regex).collect::<Result<_, Refused>>()?;
-    Ok(Arc::new(Compiled { text, is_timeless, asks_request, tests }))
+    Ok(Arc::new(Compiled { text, words, is_timeless, asks_request, tests }))
 }
 
 impl Condition<Object> for Compiled {
     fn text(&self) -> &str {
         &self.text
+    }
+
+    fn words(&self) -> &str {
+        &self.words
     }
 
     fn is_timeless(&self) -> bool {
@@ -112,7 +166,7 @@ fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
         Field::ObjKeep => page.stale_if_error.saturating_sub(page.stale_while_revalidate).as_secs_f64(),
         Field::ObjLastHit => match page.hit_at() {
             Some(hit_at) => made_at - hit_at.secs_f64(),
-            None => return false,
+            None => return page.may_have_been_hit(),
         },
         Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
     };
@@ -139,9 +193,7 @@ fn came_with_age(fields: &Fields) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use larder_cache::{Hold, VaryKey, Zone, ZoneLimits};
+    use larder_cache::{Hold, VaryKey, ZoneLimits};
 
     use super::*;
 
@@ -215,6 +267,42 @@ mod tests {
         for (text, expected) in [("obj.last_hit > 99s", true), ("obj.last_hit > 100s", false)] {
             let ban = of_text(text).expect("it is a ban");
             assert_eq!(ban.holds(&page, &request, Time(1_200_000)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn when_a_page_from_a_disk_was_delivered_last_is_not_known_so_that_it_may_be_meant() {
+        let ban = of_text("obj.last_hit > 1d").expect("it is a ban");
+        let fields = Fields::new();
+        let holds = |page: &Object| ban.holds(page, &Asking { url: b"/", fields: &fields }, Time(1_200_000));
+        let read = larder_cache::object_of_head(&larder_cache::fuzzing::head_of_object(&page())).expect("it is a head");
+        assert!(!holds(&page()) && holds(&read));
+        read.count_hit(Time(1_100_000));
+        assert!(!holds(&read));
+    }
+
+    #[test]
+    fn what_a_disk_has_kept_means_the_same_pages() {
+        let (page, fields) = (page(), Fields::new());
+        let request = Asking { url: b"/a b", fields: &fields };
+        for (words, expected) in [
+            (&["req.url", "~", r"^/a\sb$"], true),
+            (&["req.url", "==", "/a b"], true),
+            (&["req.url", "==", "/a"], false),
+            (&["obj.http.empty", "==", ""], true),
+            (&["obj.age", ">", "299.9995s"], true),
+        ] {
+            let made = of_words(words).expect("it is a ban");
+            let read = of_disk(made.words());
+            assert_eq!((read.words(), read.text()), (made.words(), made.text()));
+            assert_eq!(
+                [&made, &read].map(|ban| ban.holds(&page, &request, Time(1_200_000))),
+                [expected; 2],
+                "{words:?}"
+            );
+        }
+        for line in ["obj.http.x ~ (", "obj.later == 1", r"obj.http.x ~ \q", ""] {
+            assert!(of_disk(line).holds(&page, &request, Time(1_200_000)), "{line}");
         }
     }
 

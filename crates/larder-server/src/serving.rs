@@ -217,12 +217,14 @@ impl Serving {
         last.site.origins.vcls.iter().map(|used| (used.file.clone(), Arc::clone(&used.vcl))).collect()
     }
 
-    /// Bans in all zones what the words of the command `ban` say.
-    pub fn ban(&self, words: &[String]) -> Result<(), bans::Refused> {
+    /// Bans in all zones what the words of the command `ban` say, and waits a while until their disks have noted it.
+    pub async fn ban(&self, words: &[String]) -> Result<(), bans::Refused> {
         let condition = bans::of_words(words)?;
-        for zone in &self.last.lock().site.caches.zones {
+        let zones = self.last.lock().site.caches.zones.clone();
+        for zone in &zones {
             zone.ban(Arc::clone(&condition), clock::now());
         }
+        bans::kept(&zones).await;
         Ok(())
     }
 

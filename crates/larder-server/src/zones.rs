@@ -11,6 +11,7 @@ use larder_http::Time;
 use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
 use parking_lot::Mutex;
 
+use crate::bans;
 use crate::log::main::MainLog;
 use crate::pressure::{self, Pressure};
 
@@ -73,7 +74,9 @@ impl ZonesKeeping {
             return kept.clone();
         }
         let memory = own_bytes.map_or_else(|| Arc::clone(shared), Memory::new);
-        KeptZone { zone: Zone::over(wanted.name, memory, wanted.inactive(), Shelves::none()), place }
+        let zone = Zone::over(wanted.name, memory, wanted.inactive(), Shelves::none());
+        zone.read_bans_by(bans::of_disk);
+        KeptZone { zone, place }
     }
 
     /// Applies a configuration that has been accepted: gives its zones their limits and disks, and closes the disks

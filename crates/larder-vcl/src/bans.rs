@@ -110,6 +110,9 @@ pub enum BanError {
     /// No time.
     #[error("expected duration <n.nn>[ms|s|m|h|d|w|y] got \"{0}\"")]
     Duration(String),
+    /// No line that [`line_of`] makes.
+    #[error("Broken escape in \"{0}\"")]
+    Escape(String),
     /// It is too long.
     #[error("A ban has {TEXT_BYTES_MAX} bytes at most")]
     Long,
@@ -147,6 +150,12 @@ impl Ban {
         }
     }
 
+    /// Reads the line that [`line_of`] has made of words.
+    pub fn of_line(line: &str) -> Result<Ban, BanError> {
+        let words = line.split_ascii_whitespace().map(unescaped).collect::<Result<Vec<String>, _>>()?;
+        Self::of_words(&words)
+    }
+
     /// Whether it asks about a request, so that only a request can be tested by it.
     pub fn asks_request(&self) -> bool {
         self.tests.iter().any(|test| matches!(test.field, Field::ReqUrl | Field::ReqHttp(_)))
@@ -157,6 +166,45 @@ impl Ban {
         self.tests.iter().any(|test| matches!(test.field, Field::ObjTtl | Field::ObjAge | Field::ObjLastHit))
     }
 }
+
+/// The words of a ban as one line that is read as the same words, whatever is in them.
+pub fn line_of<W: AsRef<str>>(words: &[W]) -> String {
+    let mut line = String::new();
+    for (at, word) in words.iter().map(AsRef::as_ref).enumerate() {
+        line.push_str(if at == 0 { "" } else { " " });
+        if word.is_empty() {
+            line.push_str("\\e");
+        }
+        for letter in word.chars() {
+            match ESCAPES.iter().find(|(plain, _)| *plain == letter) {
+                Some((_, escape)) => line.extend(['\\', *escape]),
+                None => line.push(letter),
+            }
+        }
+    }
+    line
+}
+
+fn unescaped(word: &str) -> Result<String, BanError> {
+    let mut plain = String::with_capacity(word.len());
+    let mut letters = word.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            plain.push(letter);
+            continue;
+        }
+        let escape = letters.next();
+        match ESCAPES.iter().find(|(_, known)| Some(*known) == escape) {
+            Some((letter, _)) => plain.push(*letter),
+            None if escape == Some('e') && word.len() == 2 => {}
+            None => return Err(BanError::Escape(word.to_owned())),
+        }
+    }
+    Ok(plain)
+}
+
+/// What would separate words, and what escapes it.
+const ESCAPES: [(char, char); 6] = [('\\', '\\'), (' ', 's'), ('\t', 't'), ('\n', 'n'), ('\r', 'r'), ('\x0c', 'f')];
 
 impl Test {
     fn read(field: &str, operator: &str, operand: &str) -> Result<Test, BanError> {
@@ -315,6 +363,25 @@ mod tests {
         ] {
             let said = Ban::parse(text).map(|ban| ban.to_string()).map_err(|error| error.to_string());
             assert_eq!(said.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_as_the_words_that_it_was_made_of() {
+        for (operand, line) in [
+            ("a", "obj.http.x ~ a"),
+            ("a b && obj.status == 200", r"obj.http.x ~ a\sb\s&&\sobj.status\s==\s200"),
+            ("\\.\\s\t\n\r\x0c", r"obj.http.x ~ \\.\\s\t\n\r\f"),
+            ("", r"obj.http.x ~ \e"),
+            ("\\e", r"obj.http.x ~ \\e"),
+            ("ü", "obj.http.x ~ ü"),
+        ] {
+            let words = ["obj.http.x", "~", operand];
+            assert_eq!(line_of(&words), line);
+            assert_eq!(Ban::of_line(line), Ban::of_words(&words), "{line}");
+        }
+        for broken in [r"obj.http.x ~ \", r"obj.http.x ~ a\e", r"obj.http.x ~ \q"] {
+            assert!(matches!(Ban::of_line(broken), Err(BanError::Escape(_))), "{broken}");
         }
     }
 

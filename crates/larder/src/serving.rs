@@ -66,9 +66,9 @@ impl Server {
     }
 
     /// Bans what the words of the command `ban` say.
-    pub fn ban(&self, words: &[String]) -> Result<(), Refused> {
+    pub async fn ban(&self, words: &[String]) -> Result<(), Refused> {
         match self {
-            Server::Running(serving) => serving.ban(words),
+            Server::Running(serving) => serving.ban(words).await,
             Server::Leaving(..) | Server::Gone => Ok(()),
         }
     }

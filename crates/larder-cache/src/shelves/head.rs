@@ -97,7 +97,7 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
         vary: VaryKey::from_parts(parts),
         cost_micros,
         prepared: Default::default(),
-        hold: Hold::of_page(esi_base),
+        hold: Hold::of_read(esi_base),
     })
 }
 

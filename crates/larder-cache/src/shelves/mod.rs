@@ -8,13 +8,14 @@
 
 pub(crate) mod head;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use larder_http::Time;
 use larder_store::{
     Body, DiskBody, DiskShelf, DiskState, Found, Hold, Offload, Owed, Page, PageBody, Payable, Reservation, Stored,
-    StoredBody,
+    StoredBody, WordedBan,
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -53,6 +54,8 @@ pub struct Member {
 pub struct Shelves {
     placing: Placing,
     members: Box<[(u64, Member)]>,
+    /// For each, [`DiskShelf::bans_read`] when the zone took over its bans.
+    known_bans: Box<[AtomicU64]>,
 }
 
 /// Where the shelves have something under a key, in the order in which it is tried. Hints: reading may find nothing.
@@ -60,18 +63,21 @@ pub(crate) struct FoundOn {
     on: Vec<(DiskShelf, Found)>,
     /// Longer bodies are not read into memory.
     body_bytes_max: usize,
+    /// The number of the zone's newest ban before.
+    pub(crate) newest_ban: u64,
 }
 
 impl Shelves {
     /// No shelf.
     pub fn none() -> Self {
-        Self { placing: Placing::Hash, members: Box::default() }
+        Self { placing: Placing::Hash, members: Box::default(), known_bans: Box::default() }
     }
 
     /// A set of shelves.
     pub fn new(placing: Placing, members: Vec<Member>) -> Self {
+        let known_bans = members.iter().map(|_| AtomicU64::new(0)).collect();
         let seeded = members.into_iter().map(|member| (xxh3_64(member.name.as_bytes()), member));
-        Self { placing, members: seeded.collect() }
+        Self { placing, members: seeded.collect(), known_bans }
     }
 
     /// All shelves.
@@ -125,13 +131,13 @@ impl Shelves {
     }
 
     /// Asks the indexes for `key`, which counts as a use. No I/O.
-    pub(crate) fn find(&self, key: &[u8], now: Time, body_bytes_max: usize) -> Option<FoundOn> {
+    pub(crate) fn find(&self, key: &[u8], now: Time, body_bytes_max: usize, newest_ban: u64) -> Option<FoundOn> {
         if self.members.is_empty() {
             return None;
         }
         let found = self.of(key).map(|shelf| (shelf.clone(), shelf.find(key, now.secs())));
         let on: Vec<_> = found.filter(|(_, found)| !found.is_empty()).collect();
-        (!on.is_empty()).then_some(FoundOn { on, body_bytes_max })
+        (!on.is_empty()).then_some(FoundOn { on, body_bytes_max, newest_ban })
     }
 
     /// Whether there may be something under `key`. Does not count as a use. No I/O.
@@ -141,7 +147,7 @@ impl Shelves {
 
     /// Notes a use of the pages under `key`.
     pub(crate) fn touch(&self, key: &[u8], now: Time) {
-        let _ = self.find(key, now, 0);
+        self.of(key).for_each(|shelf| drop(shelf.find(key, now.secs())));
     }
 
     /// Writes a complete object to the shelves of its key. If a shelf cannot take it, the older page there is dropped,
@@ -190,6 +196,16 @@ impl Shelves {
     /// Drops everything whose key begins with `prefix`.
     pub(crate) fn ban(&self, prefix: &[u8], now: Time) {
         self.iter().for_each(|shelf| shelf.ban(prefix, now.secs()));
+    }
+
+    /// Notes a ban in words.
+    pub(crate) fn ban_worded(&self, ban: &WordedBan, is_timeless: bool) {
+        self.iter().for_each(|shelf| shelf.ban_worded(ban.clone(), is_timeless));
+    }
+
+    /// All shelves, each with what was known of its bans.
+    pub(crate) fn with_known_bans(&self) -> impl Iterator<Item = (&DiskShelf, &AtomicU64)> {
+        self.iter().zip(&self.known_bans)
     }
 
     /// Drops a variant.
@@ -245,12 +261,21 @@ pub(crate) fn together(all: Vec<Stored>) -> Vec<Copies> {
     let mut pages: Vec<Copies> = Vec::with_capacity(all.len());
     for stored in all {
         match (pages.iter_mut().find(|(page, _)| page.head == stored.head && page.variant == stored.variant), stored) {
-            (Some((_, copies)), Stored { body: StoredBody::Disk(body), .. }) => copies.push(body),
-            (Some(_), _) => {}
+            (Some((page, copies)), Stored { body, first_ban, .. }) => {
+                page.first_ban = earlier(page.first_ban, first_ban);
+                if let StoredBody::Disk(body) = body {
+                    copies.push(body);
+                }
+            }
             (None, stored) => pages.push((stored, Vec::new())),
         }
     }
     pages
+}
+
+/// The earlier of two numbers, of which either may be missing.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 /// An object that is to be written to a shelf.
@@ -326,6 +351,10 @@ impl Hold for InQueue {
         let Record { entry, object, .. } = &self.record;
         let is_of_now = self.record.zone().is_none_or(|zone| zone.era() == entry.era());
         is_of_now && !entry.is_gone() && entry.has(object)
+    }
+
+    fn tested(&self) -> u64 {
+        self.record.object.hold.tested.number()
     }
 
     fn owe(&self) -> Option<Box<dyn Owed>> {

@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use super::*;
 
 /// A shelf, opened in a folder. Its thread can be held up at the end of a clear, and before one that a file asks for.
-struct Disk {
-    shelf: DiskShelf,
+pub(super) struct Disk {
+    pub(super) shelf: DiskShelf,
     /// Sent by a shelf that has cleared itself, or is about to, which waits for an answer.
     cleared: Receiver<()>,
     go_on: Sender<()>,
 }
 
-fn open(folder: &Path) -> Disk {
+pub(super) fn open(folder: &Path) -> Disk {
     open_with(folder, 64 << 20)
 }
 
@@ -41,12 +41,12 @@ fn open_with(folder: &Path, queue_bytes: usize) -> Disk {
     Disk { shelf, cleared, go_on }
 }
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
 /// A zone with memory of its own over these shelves.
-fn over(placing: Placing, disks: &[&Disk]) -> Worker {
+pub(super) fn over(placing: Placing, disks: &[&Disk]) -> Worker {
     weighted(placing, &disks.iter().map(|disk| (*disk, 1)).collect::<Vec<_>>())
 }
 
@@ -60,12 +60,12 @@ fn weighted(placing: Placing, disks: &[(&Disk, u64)]) -> Worker {
     Worker::new(&Zone::over("pages", Memory::new(16 << 20), secs(600), shelves))
 }
 
-fn on(disk: &Disk) -> Worker {
+pub(super) fn on(disk: &Disk) -> Worker {
     over(Placing::Hash, &[disk])
 }
 
 /// A shelf, and a zone over it with one page, which is on the disk as well.
-fn with_one(folder: &Path) -> (Disk, Worker) {
+pub(super) fn with_one(folder: &Path) -> (Disk, Worker) {
     let disk = open(folder);
     let mut worker = on(&disk);
     put(&mut worker, &[], "", "one", 0);
@@ -90,7 +90,7 @@ fn put(worker: &mut Worker, lines: &[(&str, &str)], vary: &str, text: &str, now:
     put_under(KEY, worker, lines, vary, text, now);
 }
 
-fn put_under(key: &[u8], worker: &mut Worker, lines: &[(&str, &str)], vary: &str, text: &str, now: u64) {
+pub(super) fn put_under(key: &[u8], worker: &mut Worker, lines: &[(&str, &str)], vary: &str, text: &str, now: u64) {
     let key = KeyRef::new(key);
     let zone = Arc::clone(&worker.zone);
     let mut permit = zone.permit(&mut worker.front, &key, at(now)).expect("there is room");

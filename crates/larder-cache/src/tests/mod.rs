@@ -11,6 +11,7 @@ use larder_store::{BodyState, Kept};
 use crate::*;
 
 mod bans;
+mod disk_bans;
 mod disks;
 mod flights;
 mod forms;

@@ -7,9 +7,9 @@ use super::cli::protocol::{self, Answer, Status};
 use super::state::State;
 
 /// `ban FIELD OPERATOR ARG [&& FIELD OPERATOR ARG ...]`
-pub fn ban(state: &State, words: &[String]) -> Answer {
+pub async fn ban(state: &State, words: &[String]) -> Answer {
     let Some(server) = state.site.server() else { return not_running() };
-    match server.ban(words) {
+    match server.ban(words).await {
         Ok(()) => Answer::ok(""),
         Err(refused) => Answer::new(Status::Parameter, format!("{refused}\n")),
     }

@@ -19,7 +19,7 @@ use super::{backends, bans, params, vcl_lists};
 pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     match verb {
-        Verb::Ban => bans::ban(state, &words[1..]),
+        Verb::Ban => bans::ban(state, &words[1..]).await,
         Verb::BanList => bans::list(state, words),
         Verb::BackendList => backends::list(state, words),
         Verb::BackendSetHealth => backends::set_health(state, word(1), word(2)),

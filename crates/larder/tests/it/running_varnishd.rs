@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use larder_testkit::{Client, Folder, PATIENCE, Response, Signal, end_of, free_port, signal_to};
 use sha2::{Digest, Sha256};
@@ -24,7 +25,7 @@ pub struct Varnishd {
     /// Where it serves.
     pub listen: SocketAddr,
     /// Where it was started. Its own folder is `run` there.
-    pub folder: Folder,
+    pub folder: Arc<Folder>,
 }
 
 impl Varnishd {
@@ -34,7 +35,7 @@ impl Varnishd {
         let folder = Folder::new().unwrap();
         folder.write("good.vcl", GOOD).unwrap();
         folder.write("secret", SECRET).unwrap();
-        Varnishd::start_in(folder, options)
+        Varnishd::start_in(Arc::new(folder), options)
     }
 
     /// Starts it with this VCL and a CLI that asks for no secret, and waits until it serves.
@@ -46,12 +47,13 @@ impl Varnishd {
     pub fn serve_in(folder: Folder, vcl: &str, options: &[&str]) -> Varnishd {
         folder.write("site.vcl", vcl).unwrap();
         let site = folder.join("site.vcl").display().to_string();
-        let varnishd = Varnishd::start_in(folder, &[&["-S", "none", "-f", &site], options].concat());
+        let varnishd = Varnishd::start_in(Arc::new(folder), &[&["-S", "none", "-f", &site], options].concat());
         eventually("it serves", || TcpStream::connect(varnishd.listen).is_ok());
         varnishd
     }
 
-    fn start_in(folder: Folder, options: &[&str]) -> Varnishd {
+    /// Starts it in this folder, which may be that of one before it.
+    pub fn start_in(folder: Arc<Folder>, options: &[&str]) -> Varnishd {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let child = Command::new(binary())
             .args(["varnishd", "-F", "-j", "none", "-T", "127.0.0.1:0", "-a", &listen.to_string()])

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::Arc;
 
 use larder_testkit::{Answer, Client, Folder, Origin, Signal, end_of, free_port, signal_to};
 
@@ -433,4 +434,61 @@ fn bans_that_look_at_pages_alone_are_worked_through() {
     assert_eq!(asked.iter().filter(|line| line.starts_with("GET /one ")).count(), 2, "{asked:?}");
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
+#[test]
+fn bans_outlive_a_stop_and_a_kill_with_their_times() {
+    for is_killed in [false, true] {
+        let origin = Origin::start().unwrap();
+        let backend = origin.address().to_string();
+        for (path, tag) in [("/a", "red"), ("/b", "blue")] {
+            origin.answer(path, Answer::ok("page").field("X-Tag", tag).field("Cache-Control", "max-age=3600"));
+        }
+        let options = ["-b", &backend, "-S", "secret", "-s", "file,pages,64M"];
+        let varnishd = Varnishd::start(&options);
+        let ask = |varnishd: &Varnishd, path: &str| {
+            // It listens a moment after its CLI is there.
+            let mut client = Err(std::io::ErrorKind::NotConnected.into());
+            eventually("it listens", || {
+                client = Client::connect(varnishd.listen);
+                client.is_ok()
+            });
+            let mut client = client.unwrap();
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+            assert_eq!(client.read_response("GET").unwrap().status, 200, "{path}");
+        };
+        ask(&varnishd, "/a");
+        ask(&varnishd, "/b");
+        let mut cli = varnishd.cli(SECRET);
+        cli.says("ban obj.http.x-tag == red && obj.http.none != \"two words\"", 200, "");
+        cli.says("ban req.http.host == nobody", 200, "");
+        let listed = |cli: &mut Cli| {
+            let (_, text) = cli.ask("ban.list");
+            let column = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+            text.lines().map(|line| (column(line), line.rsplit("  ").next().unwrap_or_default().to_owned())).collect()
+        };
+        let before: Vec<(String, String)> = listed(&mut cli);
+        assert_eq!(before[2].1, "obj.http.x-tag == red && obj.http.none != two words");
+        let folder = Arc::clone(&varnishd.folder);
+        if is_killed {
+            varnishd.end(Signal::Kill);
+        } else {
+            assert_eq!(varnishd.end(Signal::Term), Some(0));
+        }
+        // A process that was killed has left its notes.
+        let _ = fs::remove_dir_all(folder.join("run/_.vsm_mgt"));
+        let varnishd = Varnishd::start_in(folder, &options);
+        let mut cli = varnishd.cli(SECRET);
+        eventually("the bans are there again", || listed(&mut cli).len() == 3);
+        assert_eq!(listed(&mut cli), before, "{is_killed}");
+        let fetched = origin.count();
+        ask(&varnishd, "/a");
+        assert_eq!(origin.count(), fetched + 1, "{is_killed}: it is banned");
+        ask(&varnishd, "/a");
+        assert_eq!(origin.count(), fetched + 1, "{is_killed}: it is newer");
+        if !is_killed {
+            ask(&varnishd, "/b");
+            assert_eq!(origin.count(), fetched + 1, "it is not banned");
+        }
+    }
 }

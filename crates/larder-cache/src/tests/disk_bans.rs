@@ -1,0 +1,142 @@
+//! Bans of a zone that has a disk.
+
+use super::disks::{folder, on, open, over, put_under, with_one};
+use super::*;
+
+/// What a page is that is found under a key when the disks have been waited for: `banned`, or as [`find`] says it.
+fn judged(worker: &mut Worker, key: &[u8]) -> String {
+    let rules = Rules::default();
+    let verdict = match worker.ask(key, &rules, 1) {
+        Verdict::Load(loading) => {
+            run(loading.run());
+            worker.ask(key, &rules, 1)
+        }
+        verdict => verdict,
+    };
+    match verdict {
+        Verdict::Hit(page) if bans::is_banned(&worker.zone, &page) => "banned".to_owned(),
+        verdict => told(&verdict),
+    }
+}
+
+fn reading_bans(worker: Worker) -> Worker {
+    worker.zone.read_bans_by(bans::of_disk);
+    worker
+}
+
+#[test]
+fn a_ban_outlives_its_zone_and_knows_what_was_before_it_whatever_the_clock_said() {
+    for (before, banned, after) in [(10, 20, 30), (30, 20, 10), (20, 20, 20)] {
+        let folder = folder();
+        let disk = open(folder.path());
+        let mut worker = on(&disk);
+        for (key, text) in [(&b"a"[..], "one"), (b"b", "two")] {
+            put_under(key, &mut worker, &[], "", text, before);
+        }
+        worker.zone.ban(bans::of_text("one"), at(banned));
+        // This one waits to be written when the ban is made, and that one comes later.
+        put_under(b"c", &mut worker, &[], "", "one", after);
+        assert!(run(worker.zone.bans_kept()));
+        assert!(disk.shelf.flush_blocking());
+        let holds = |worker: &mut Worker, what: &str| {
+            let seen = [&b"a"[..], b"b", b"c"].map(|key| judged(worker, key));
+            assert_eq!(seen, ["banned", "hit two", "hit one"], "{what}, {before}, {banned}, {after}");
+            let listed: Vec<_> = worker.zone.bans().into_iter().map(|ban| (ban.text, ban.made_at)).collect();
+            assert_eq!(listed, [("one".to_owned(), at(banned))], "{what}");
+        };
+        holds(&mut worker, "the zone that made it");
+        holds(&mut reading_bans(on(&disk)), "another zone over the same shelf");
+        disk.shelf.stop();
+        drop((worker, disk));
+        let disk = open(folder.path());
+        let mut worker = reading_bans(on(&disk));
+        holds(&mut worker, "after a restart");
+        // What is stored now is newer, and a ban of the same words takes the place of the first.
+        put_under(b"a", &mut worker, &[], "", "one", 0);
+        assert_eq!(judged(&mut worker, b"a"), "hit one");
+        worker.zone.ban(bans::of_text("one"), at(banned + 1));
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| judged(&mut worker, key)), ["banned", "hit two", "banned"]);
+        assert_eq!(worker.zone.bans().iter().map(|ban| ban.is_done).collect::<Vec<_>>(), [false, true]);
+        assert!(disk.shelf.flush_blocking());
+        disk.shelf.stop();
+        drop((worker, disk));
+        let disk = open(folder.path());
+        assert_eq!(reading_bans(on(&disk)).zone.bans().len(), 1);
+    }
+}
+
+#[test]
+fn a_ban_is_on_all_shelves_once_and_spares_what_came_later_on_each() {
+    for placing in [Placing::Hash, Placing::Mirror] {
+        let folders = [folder(), folder()];
+        let disks = folders.each_ref().map(|folder| open(folder.path()));
+        let mut worker = over(placing, &[&disks[0], &disks[1]]);
+        let keys: Vec<Vec<u8>> = (0..8).map(|number| format!("key {number}").into_bytes()).collect();
+        keys[..4].iter().for_each(|key| put_under(key, &mut worker, &[], "", "one", 5));
+        worker.zone.ban(bans::of_text("one"), at(5));
+        keys[4..].iter().for_each(|key| put_under(key, &mut worker, &[], "", "one", 5));
+        worker.zone.ban(bans::of_text("two"), at(5));
+        for disk in &disks {
+            assert!(disk.shelf.flush_blocking());
+            disk.shelf.stop();
+        }
+        drop((worker, disks));
+        let disks = folders.each_ref().map(|folder| open(folder.path()));
+        let mut worker = reading_bans(over(placing, &[&disks[0], &disks[1]]));
+        assert_eq!(worker.zone.bans().iter().map(|ban| &*ban.text).collect::<Vec<_>>(), ["two", "one"]);
+        let seen: Vec<String> = keys.iter().map(|key| judged(&mut worker, key)).collect();
+        assert_eq!(
+            (&seen[..4], &seen[4..]),
+            (&["banned"; 4].map(String::from)[..], &["hit one"; 4].map(String::from)[..])
+        );
+    }
+}
+
+#[test]
+fn a_ban_on_disk_that_cannot_be_read_covers_what_was_before_it() {
+    let folder = folder();
+    let (disk, worker) = with_one(folder.path());
+    worker.zone.ban(bans::of_text("two"), at(1));
+    assert!(disk.shelf.flush_blocking());
+    let mut worker = on(&disk);
+    assert_eq!(judged(&mut worker, KEY), "banned");
+    put_under(b"later", &mut worker, &[], "", "one", 0);
+    assert_eq!(judged(&mut worker, b"later"), "hit one");
+}
+
+#[test]
+fn a_page_that_was_fetched_before_a_ban_and_stored_after_it_does_not_escape_it_by_way_of_the_disk() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = on(&disk);
+    let key = KeyRef::new(KEY);
+    let mut permit = worker.zone.permit(&mut worker.front, &key, at(0)).expect("there is room");
+    let (mut writer, body) = worker.zone.body(KEY, None, None);
+    worker.zone.ban(bans::of_text("one"), at(1));
+    permit.begin(varied(body, &[], "", 2));
+    writer.append(Bytes::from_static(b"one")).expect("it is stored");
+    writer.finish();
+    permit.complete();
+    assert_eq!(judged(&mut worker, KEY), "banned");
+    assert!(disk.shelf.flush_blocking());
+    assert_eq!(judged(&mut reading_bans(on(&disk)), KEY), "miss");
+}
+
+#[test]
+fn a_ban_is_forgotten_once_neither_memory_nor_a_shelf_needs_it() {
+    let folder = folder();
+    let (disk, worker) = with_one(folder.path());
+    let of_page = |text| Arc::new(bans::OfText::of_page(text));
+    worker.zone.ban(of_page("two"), at(1));
+    worker.zone.ban(of_page("three"), at(2));
+    assert!(disk.shelf.flush_blocking());
+    assert_eq!(worker.zone.look_ahead(at(9), at(9), || true), Lurked { tested: 1, dropped: 0, forgotten: 0 });
+    assert_eq!(disk.shelf.first_ban(), Some(worker.zone.newest_ban() - 1));
+    // Everything on the disk is useless by then.
+    for _ in 0..3 {
+        disk.shelf.tick(1 << 40);
+        disk.shelf.flush_blocking();
+    }
+    assert_eq!(disk.shelf.first_ban(), None);
+    assert_eq!(worker.zone.look_ahead(at(9), at(9), || true), Lurked { tested: 0, dropped: 0, forgotten: 1 });
+}
