@@ -126,6 +126,8 @@ pub enum CacheDeed {
     List,
     /// `stat PAGE`: show everything about the pages of a URL or key.
     Stat(String),
+    /// `bans`: list the bans.
+    Bans,
     /// `verify`: check every checksum.
     Verify,
     /// `clear`: drop every page.
@@ -309,7 +311,8 @@ fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
     Ok(Command::Serve(serve))
 }
 
-/// `ls [PLACE]`, `stat PAGE [PLACE]`, `verify [PLACE]`, `clear PLACE`, and the options that say where the configuration is.
+/// `ls [PLACE]`, `stat PAGE [PLACE]`, `bans [PLACE]`, `verify [PLACE]`, `clear PLACE`, and the options that say where the
+/// configuration is.
 fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
     use lexopt::prelude::*;
 
@@ -343,10 +346,11 @@ fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
     let deed = match words.next().as_deref() {
         Some("ls") => CacheDeed::List,
         Some("stat") => CacheDeed::Stat(words.next().ok_or_else(|| missing("cache stat", "a URL or a key"))?),
+        Some("bans") => CacheDeed::Bans,
         Some("verify") => CacheDeed::Verify,
         Some("clear") => CacheDeed::Clear,
         Some(other) => return Err(CliError::InvalidOption(format!("cache {other}"))),
-        None => return Err(missing("cache", "one of ls, stat, verify and clear")),
+        None => return Err(missing("cache", "one of ls, stat, bans, verify and clear")),
     };
     let place = words.next();
     if place.is_none() && deed == CacheDeed::Clear {
@@ -482,7 +486,7 @@ mod tests {
             ("serve a b", "invalid option: \"b\""),
             ("serve a --loud", "invalid option: \"--loud\""),
             ("serve a --listen", "option \"--listen\" requires an address"),
-            ("cache", "option \"cache\" requires one of ls, stat, verify and clear"),
+            ("cache", "option \"cache\" requires one of ls, stat, bans, verify and clear"),
             ("cache list", "invalid option: \"cache list\""),
             ("cache stat", "option \"cache stat\" requires a URL or a key"),
             ("cache clear", "option \"cache clear\" requires a zone or a folder"),
@@ -508,6 +512,7 @@ mod tests {
                 "cache stat http://a/b /var/cache",
                 cache(CacheDeed::Stat("http://a/b".into()), Some("/var/cache"), |_| ()),
             ),
+            ("cache bans pages", cache(CacheDeed::Bans, Some("pages"), |_| ())),
             ("cache clear pages", cache(CacheDeed::Clear, Some("pages"), |_| ())),
         ] {
             assert_eq!(parsed(line), Ok(expected), "{line}");

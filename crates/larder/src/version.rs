@@ -36,7 +36,7 @@ fn help() -> String {
         "Usage: larder [-?hvVtTq] [--notices] [-s signal] [-p prefix] [-e filename] [-c filename] [-g directives]\n\
          \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
          \x20      larder check [options as above]\n\
-         \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
+         \x20      larder cache ls|stat|bans|verify|clear ... [-p prefix] [-c filename]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -60,8 +60,8 @@ fn help() -> String {
          \x20 serve DIR     : serve a folder, PHP included, without a configuration\n\
          \x20                 --listen ADDRESS (default: 127.0.0.1:8080), --print-config\n\
          \x20 check         : the same as -t\n\
-         \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], verify [ZONE|FOLDER], clear ZONE|FOLDER:\n\
-         \x20                 what is on disk; a name with a slash is a folder\n\
+         \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], bans [ZONE|FOLDER], verify [ZONE|FOLDER],\n\
+         \x20                 clear ZONE|FOLDER: what is on disk; a name with a slash is a folder\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

@@ -99,6 +99,7 @@ fn deed(cache: &Cache, folders: &[PathBuf]) -> Result<ExitCode, CacheError> {
         let done = match &cache.deed {
             CacheDeed::List => list(folder, &mut out),
             CacheDeed::Stat(wanted) => stat(folder, wanted, &mut out),
+            CacheDeed::Bans => bans(folder, &mut out),
             CacheDeed::Verify => verify(folder, &mut out),
             CacheDeed::Clear => clear(folder, &mut out),
         };
@@ -141,6 +142,17 @@ fn list(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     written?;
     writeln!(out, "{}: {pages} pages, {bytes} bytes", folder.display())?;
     say_debt(&inspect, out)?;
+    Ok(true)
+}
+
+/// A line for each ban, newest first.
+fn bans(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
+    let inspect = open(folder)?;
+    let bans = inspect.worded_bans();
+    for ban in bans.iter().rev() {
+        writeln!(out, "{} {}", page::time(ban.made_at / 1000), larder_server::bans::shown(&ban.words))?;
+    }
+    writeln!(out, "{}: {} bans", folder.display(), bans.len())?;
     Ok(true)
 }
 

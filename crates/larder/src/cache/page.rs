@@ -120,7 +120,7 @@ pub fn printable(bytes: &[u8]) -> String {
 }
 
 /// A second since 1970 as a date.
-fn time(secs: u64) -> String {
+pub fn time(secs: u64) -> String {
     let time = i64::try_from(secs).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
     time.map_or_else(|| "never".to_owned(), |time| time.to_string())
 }
