@@ -25,9 +25,11 @@ pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
                 }
                 let paths = parts.cache_paths.iter().map(|path| path.zone.value.as_str());
                 let names = paths.chain(parts.placements.iter().map(|placement| placement.zone.value.as_str()));
+                // Which kind of zone it is does not matter to those of larder.
+                let path = if directive == "larder_ban" { "*_cache" } else { directive };
                 missing(&zone, names, |name| {
                     Diagnostic::error(format!("\"{directive}\" zone \"{name}\" is unknown"))
-                        .label(format!("no \"{directive}_path\" has \"keys_zone={name}:...\""))
+                        .label(format!("no \"{path}_path\" has \"keys_zone={name}:...\""))
                 })
             }
             Reference::LimitReqZone(zone) => {

@@ -6,6 +6,7 @@ mod access;
 mod acme;
 mod address;
 mod autoindex;
+mod ban;
 mod body;
 mod browser;
 mod cache_path;
@@ -69,7 +70,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 42] = [
+static TABLES: [&[DirectiveInfo]; 43] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -100,6 +101,7 @@ static TABLES: [&[DirectiveInfo]; 42] = [
     realip::TABLE,
     group::TABLE,
     cache_path::TABLE,
+    ban::TABLE,
     fastcgi::TABLE,
     fastcgi::SHARED,
     proxy::TABLE,

@@ -140,6 +140,19 @@ pub enum Drops {
     Zone,
 }
 
+/// `larder_ban`: requests that ban pages of a zone.
+#[derive(Clone, Debug)]
+pub struct BanRule {
+    /// The zone.
+    pub zone: At<String>,
+    /// The method of these requests, as it is sent.
+    pub method: String,
+    /// What the ban says.
+    pub text: Template,
+    /// Who may.
+    pub from: PurgeFrom,
+}
+
 /// Who may drop pages.
 #[derive(Clone, Debug)]
 pub enum PurgeFrom {

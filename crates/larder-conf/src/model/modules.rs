@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, Charset, MediaTypes, Pattern, ServerName, Template, VclSettings};
+use super::{At, BanRule, Charset, MediaTypes, Pattern, ServerName, Template, VclSettings};
 
 /// The settings of the smaller modules at one level.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +29,8 @@ pub struct Modules {
     pub log_file_cache: Option<LogFileCache>,
     /// `vcl`, `vcl_parameter`.
     pub vcl: VclSettings,
+    /// `larder_ban`; `None` for `off`.
+    pub ban: Option<BanRule>,
 }
 
 /// `mp4_buffer_size` and its kin.

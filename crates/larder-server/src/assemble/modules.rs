@@ -6,11 +6,11 @@ use larder_conf::model::{self, ServerName, Settings, Template, TemplatePart, Use
 
 use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
-use crate::site::{Modules, SubFilter};
+use crate::site::{BanRule, Modules, SubFilter};
 use crate::text::{Part, Text};
 use crate::variable::Var;
 
-use super::Builder;
+use super::{Builder, origins};
 
 /// The settings of the smaller modules in a location of a server with these names.
 pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
@@ -35,8 +35,18 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
             .as_ref()
             .zip(link.md5.as_ref())
             .map(|(link, md5)| (builder.text(link), builder.text(md5))),
+        ban: modules.ban.as_ref().and_then(|rule| ban(builder, rule)),
         uid_reset: slot.map(|slot| Text::new(vec![Part::Var(Var::Slot(slot))])),
     }
+}
+
+fn ban(builder: &mut Builder, rule: &model::BanRule) -> Option<BanRule> {
+    let Some(&zone) = builder.site.caches.names.get(&rule.zone.value) else {
+        builder.error(format!("cache zone \"{}\" is unknown", rule.zone.value), rule.zone.span);
+        return None;
+    };
+    let (method, text) = (rule.method.as_bytes().into(), builder.text(&rule.text));
+    Some(BanRule { zone, method, text, from: origins::networks(&rule.from) })
 }
 
 fn literal(template: &Template) -> Option<&str> {

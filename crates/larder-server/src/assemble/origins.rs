@@ -6,6 +6,7 @@ mod tls;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ipnet::IpNet;
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
@@ -313,9 +314,13 @@ const KEPT_MAX: usize = 32;
 
 /// Which requests purge by their method, and what.
 pub(super) fn method_purge(by: &model::MethodPurge) -> MethodPurge {
-    let from = match &by.from {
+    MethodPurge { method: by.method.as_bytes().into(), drops: by.drops, from: networks(&by.from) }
+}
+
+/// The client networks that may drop pages; `None` for all.
+pub(super) fn networks(from: &model::PurgeFrom) -> Option<Vec<IpNet>> {
+    match from {
         model::PurgeFrom::All => None,
         model::PurgeFrom::Nets(nets) => Some(nets.clone()),
-    };
-    MethodPurge { method: by.method.as_bytes().into(), drops: by.drops, from }
+    }
 }

@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Slow, Step, Synth, files, film, mirror, purge, request_body};
+use super::{Content, Response, Slow, Step, Synth, ban, files, film, mirror, purge, request_body};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -17,6 +17,9 @@ const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xf
 /// Answers, or says what is needed first.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(step) = mirror::mirror(ex, cx) {
+        return step;
+    }
+    if let Some(step) = ban::asked(ex, cx) {
         return step;
     }
     match &cx.loc(ex).handler {

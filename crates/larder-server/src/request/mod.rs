@@ -13,6 +13,7 @@ pub mod acme_challenge;
 pub mod added_fields;
 pub mod answer;
 pub mod auth_request;
+pub mod ban;
 pub mod charset;
 pub mod compose;
 pub mod compress;
@@ -129,6 +130,8 @@ pub enum Slow {
     Hold(Box<lookup::Held>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
+    /// Ban pages of a cache.
+    Ban(Box<ban::Ban>),
     /// Drop pages of a cache.
     Purge(Box<purge::Purge>),
     /// Find out what is sent of a film.
@@ -452,6 +455,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
         Slow::Hold(held) => lookup::held(*held, ex, cx).await,
         Slow::Load(loading) => lookup::load(*loading).await,
+        Slow::Ban(ban) => ban::ban(*ban, ex, cx).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,

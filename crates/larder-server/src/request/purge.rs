@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ipnet::IpNet;
 use larder_cache::KeyRef;
 use larder_conf::model::{Drops, LogLevel};
 use larder_http::{Method, status};
@@ -99,11 +100,15 @@ fn standing(by: &MethodPurge, ex: &Exchange) -> Standing {
     if crate::vars::method_name(ex) != &by.method[..] {
         return Standing::Asks;
     }
-    let Some(nets) = &by.from else { return Standing::Purges };
-    match ex.remote_ip().is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))) {
+    match is_from(by.from.as_deref(), ex) {
         true => Standing::Purges,
         false => Standing::Forbidden,
     }
+}
+
+/// Whether the client is in one of these networks; without any, everybody is.
+pub fn is_from(nets: Option<&[IpNet]>, ex: &Exchange) -> bool {
+    nets.is_none_or(|nets| ex.remote_ip().is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))))
 }
 
 /// A key with the method in it means the page that a GET has made.

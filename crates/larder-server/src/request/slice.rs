@@ -253,6 +253,7 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
             | Slow::Verify(_)
             | Slow::Ask(_)
             | Slow::ReadBody
+            | Slow::Ban(_)
             | Slow::Purge(_)
             | Slow::Film(_)
             | Slow::Form(_),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
 use crate::text::Text;
@@ -21,8 +23,22 @@ pub struct Modules {
     pub secure_link: Option<(Text, Text)>,
     /// The value of `$uid_reset`, if anything sets that variable.
     pub uid_reset: Option<Text>,
+    /// `larder_ban`.
+    pub ban: Option<BanRule>,
     /// Whether each response has to be laid out anew, as a module may change its fields or its body.
     pub changes_responses: bool,
+}
+
+/// `larder_ban` of a location.
+pub struct BanRule {
+    /// The place of the zone.
+    pub zone: usize,
+    /// The method of requests that ban.
+    pub method: Box<[u8]>,
+    /// What the ban says.
+    pub text: Text,
+    /// The client networks that may ban; `None` for all.
+    pub from: Option<Vec<IpNet>>,
 }
 
 /// `sub_filter` of a location.

@@ -3,6 +3,7 @@
 mod acme;
 mod ahead;
 mod backends;
+mod bans;
 mod big_pages;
 mod body_files;
 mod cache;

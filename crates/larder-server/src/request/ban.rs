@@ -1,0 +1,63 @@
+//! Banning by request: `larder_ban`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::{Condition, Object};
+use larder_conf::model::LogLevel;
+use larder_http::status;
+
+use crate::bans;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+
+use super::{Content, Response, Slow, Step, Synth, purge};
+
+/// What is to be banned.
+pub struct Ban {
+    /// The zone.
+    zone: usize,
+    /// Which of its pages.
+    condition: Arc<dyn Condition<Object>>,
+}
+
+/// The step for a request that bans; `None` for every other request.
+pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let loc = cx.loc(ex);
+    let rule = loc.modules.ban.as_ref()?;
+    // A subrequest has the method of its client's request.
+    if ex.is_sub() || crate::vars::method_name(ex) != &rule.method[..] {
+        return None;
+    }
+    if !purge::is_from(rule.from.as_deref(), ex) {
+        return Some(Step::Synth(Synth::Status(status::FORBIDDEN)));
+    }
+    let text = rule.text.value(ex, cx);
+    let condition = match str::from_utf8(&text) {
+        Ok(text) => bans::of_text(text).map_err(|refused| refused.to_string()),
+        Err(_) => Err("it is not UTF-8".to_owned()),
+    };
+    Some(match condition {
+        Ok(condition) => Slow::Ban(Box::new(Ban { zone: rule.zone, condition })).into(),
+        Err(why) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));
+            told(status::BAD_REQUEST, &why, ex)
+        }
+    })
+}
+
+/// Bans it, and says so when its disks have noted it.
+pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
+    let zone = Arc::clone(cx.zone(ban.zone));
+    let text = format!("Banned: {}", ban.condition.text());
+    zone.ban(ban.condition, cx.now());
+    bans::kept(&[zone]).await;
+    told(status::OK, &text, ex)
+}
+
+/// An answer in plain text.
+fn told(status: u16, text: &str, ex: &mut Exchange) -> Step {
+    ex.reply.status = status;
+    ex.reply.fields.set("Content-Type", b"text/plain");
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(format!("{text}\n")))))
+}
