@@ -9,7 +9,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, Page, PageBody, WordedBan};
+use larder_store::{
+    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, Page, PageBody, Stored, WordedBan,
+};
 use simulated::{Process, World};
 
 const MB: u64 = 1 << 20;
@@ -354,5 +356,46 @@ fn used_pages_are_carried_past_a_ban_if_it_does_not_mean_them() {
         shelf.tick(1001);
         assert!(shelf.flush_blocking() && !has(&world, BANS));
         assert_eq!(shelf.first_ban(), None);
+    }
+}
+
+/// What is found under a key now, and read only when `then` is over.
+fn read_after(shelf: &DiskShelf, key: &str, then: impl FnOnce()) -> Vec<Stored> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let found = shelf.find(key.as_bytes(), 1000);
+    assert_eq!(found.len(), 1, "{key}");
+    then();
+    runtime.block_on(shelf.read(key.as_bytes().into(), found, usize::MAX))
+}
+
+#[test]
+fn a_banned_page_that_was_found_is_not_read_after_its_ban_was_forgotten() {
+    let ban_of_a: [fn(&DiskShelf); 2] = [|shelf| shelf.ban(b"/a", 1000), |shelf| ban_worded(shelf, 7, "first")];
+    let forgets: [fn(&World, &DiskShelf); 3] = [
+        |_, shelf| {
+            fill(shelf);
+            shelf.tick(1001);
+        },
+        |_, shelf| shelf.clear(),
+        |world, shelf| {
+            world.remove_all();
+            shelf.tick(1001);
+        },
+    ];
+    for (ban, forget) in ban_of_a.iter().flat_map(|ban| forgets.iter().map(move |forget| (ban, forget))) {
+        let world = World::new(MB);
+        let shelf = open(&world.process(), 0);
+        let judge = Arc::new(Told(AtomicBool::new(true)));
+        let weak: Weak<dyn Judge> = Arc::downgrade(&judge) as Weak<dyn Judge>;
+        shelf.belong_to(1, weak);
+        store(&shelf, "/a", 100);
+        ban(&shelf);
+        assert!(shelf.flush_blocking() && has(&world, BANS));
+        let read = read_after(&shelf, "/a", || {
+            forget(&world, &shelf);
+            shelf.flush_blocking();
+            assert!(!has(&world, BANS), "it is forgotten");
+        });
+        assert!(read.is_empty(), "{:?}", read[0].first_ban);
     }
 }

@@ -34,6 +34,15 @@ pub trait Judge: Send + Sync {
     fn bans_read(&self) {}
 }
 
+/// What the bans say of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A prefix of its key is banned.
+    Banned,
+    /// The number of the first ban in words since it was written; `None` if there is none.
+    Since(Option<u64>),
+}
+
 /// The bans of a shelf.
 #[derive(Default)]
 pub(super) struct Bans {
@@ -159,9 +168,7 @@ impl Bans {
         if self.worded.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let state = self.state.lock();
-        let later = state.worded.iter().rev().take_while(|worded| worded.sequence > sequence);
-        later.map(|worded| worded.ban.number).chain(state.pending_worded.iter().map(|pending| pending.ban.number)).min()
+        self.state.lock().first_since(sequence)
     }
 
     /// The least number of all bans in words.
@@ -175,9 +182,12 @@ impl Bans {
         self.settled_number.load(Ordering::Acquire)
     }
 
-    /// Whether a page with this head, at this place, is banned by words or may be.
-    pub(super) fn judge(&self, head: &[u8], sequence: u64) -> bool {
-        self.first_since(sequence).is_some_and(|since| self.judge_since(head, since))
+    /// Whether the record of `key` with this head, at `sequence`, is banned by either kind, or may be.
+    pub(super) fn judge(&self, key: &[u8], head: &[u8], sequence: u64) -> bool {
+        match self.verdict(key, sequence) {
+            Verdict::Banned => true,
+            Verdict::Since(first) => first.is_some_and(|since| self.judge_since(head, since)),
+        }
     }
 
     /// Whether the ban of this number, or a later one, bans a page with this head, or may.
@@ -229,14 +239,23 @@ impl Bans {
         self.state.lock().worded.iter().map(|worded| worded.ban.clone()).collect()
     }
 
-    /// Whether the record of `key` at `sequence` is banned.
+    /// Whether the record of `key` at `sequence` is banned by its prefix.
     pub(super) fn cover(&self, key: &[u8], sequence: u64) -> bool {
+        self.verdict(key, sequence) == Verdict::Banned
+    }
+
+    /// What is said of the record of `key` at `sequence`, by both kinds at the same moment: a ban of all keys takes the
+    /// place of those in words. It holds if the segment of the record is still there afterwards; otherwise its bans may
+    /// have been forgotten.
+    pub(super) fn verdict(&self, key: &[u8], sequence: u64) -> Verdict {
         if self.count.load(Ordering::Acquire) == 0 {
-            return false;
+            return Verdict::Since(None);
         }
         let state = self.state.lock();
-        state.pending.iter().any(|(_, prefix)| key.starts_with(prefix))
-            || state.settled.iter().any(|ban| ban.covers(key, sequence))
+        match state.covers(key, sequence) {
+            true => Verdict::Banned,
+            false => Verdict::Since(state.first_since(sequence)),
+        }
     }
 
     /// Forgets the bans that only concern segments before `oldest`. True if there were any.
@@ -350,6 +369,16 @@ impl State {
 
     fn len(&self) -> usize {
         self.pending.len() + self.settled.len() + self.pending_worded.len() + self.worded.len()
+    }
+
+    fn covers(&self, key: &[u8], sequence: u64) -> bool {
+        self.pending.iter().any(|(_, prefix)| key.starts_with(prefix))
+            || self.settled.iter().any(|ban| ban.covers(key, sequence))
+    }
+
+    fn first_since(&self, sequence: u64) -> Option<u64> {
+        let later = self.worded.iter().rev().take_while(|worded| worded.sequence > sequence);
+        later.map(|worded| worded.ban.number).chain(self.pending_worded.iter().map(|pending| pending.ban.number)).min()
     }
 
     /// The length of the file with all bans.
@@ -539,6 +568,20 @@ mod tests {
         let ticket = bans.add(b"", u64::MAX).expect("there is room");
         bans.settle(ticket, 12);
         assert_eq!((bans.first_since(0), bans.cover(b"/", 11), bans.cover(b"/", 12)), (None, true, false));
+    }
+
+    #[test]
+    fn no_record_falls_between_a_ban_in_words_and_the_ban_of_everything_that_takes_its_place() {
+        let bans = Bans::default();
+        settle_worded(&bans, 11, "a", 5);
+        assert_eq!(bans.verdict(b"/", 4), Verdict::Since(Some(11)));
+        let ticket = bans.add(b"", u64::MAX).expect("there is room");
+        assert_eq!(bans.verdict(b"/", 4), Verdict::Banned);
+        bans.settle(ticket, 7);
+        assert_eq!(
+            [4, 6, 7].map(|at| bans.verdict(b"/", at)),
+            [Verdict::Banned, Verdict::Banned, Verdict::Since(None)]
+        );
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl Live {
         self.0.read().by_number.get(&number_of(sequence)).filter(|segment| segment.sequence == sequence).cloned()
     }
 
+    /// Whether this very segment is there. One of the same sequence that was found again is another.
+    pub(super) fn has(&self, segment: &Arc<Segment>) -> bool {
+        self.0.read().by_age.get(&segment.sequence).is_some_and(|there| Arc::ptr_eq(there, segment))
+    }
+
     /// Whether all of `sequences` are there.
     pub(super) fn has_all(&self, sequences: &[u64]) -> bool {
         let sorted = self.0.read();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::bans::Verdict;
 use super::body::DiskBody;
 use super::footer::BLOCK;
 use super::found::{Found, Place};
@@ -118,6 +119,13 @@ fn read_page(
             }
         }
     };
+    // Again: bans may have come while the body was read.
+    let Verdict::Since(first_ban) = shared.bans.verdict(key, header.sequence) else { return Err(NoPage::Banned) };
+    // Bans are forgotten once the segments before them have left, but who found the page before that can still read it.
+    // Asked last: a segment that is here now had all its bans when they were asked.
+    if !shared.live.has(&place.segment) {
+        return Err(NoPage::Gone);
+    }
     Ok(Stored {
         head: record.head,
         body,
@@ -125,7 +133,7 @@ fn read_page(
         expires_at: header.expires_at,
         cost_micros: header.cost_micros,
         variant: header.variant,
-        first_ban: shared.bans.first_since(header.sequence),
+        first_ban,
     })
 }
 

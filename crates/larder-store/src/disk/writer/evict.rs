@@ -125,9 +125,8 @@ impl Writer {
             len: slot.len,
         };
         let record = read_record(shared, &place, room, Wait::Allowed(&Cell::new(false))).ok()?;
-        let sequence = record.header.sequence;
         // Its new place comes behind the bans, so that it has to be tested by them now.
-        if shared.bans.cover(&record.key, sequence) || shared.bans.judge(&record.head, sequence) {
+        if shared.bans.judge(&record.key, &record.head, record.header.sequence) {
             return None;
         }
         let body = match record.body {
