@@ -12,7 +12,7 @@ use bytes::Bytes;
 use larder_store::{
     DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, Page, PageBody, Stored, WordedBan,
 };
-use simulated::{Process, World};
+use simulated::{Process, Random, World};
 
 const MB: u64 = 1 << 20;
 const BANS: &str = "/shelf/larder.bans";
@@ -25,13 +25,17 @@ fn open(process: &Process, free_min: u64) -> DiskShelf {
 fn open_and_tell(process: &Process, free_min: u64, tell: impl Fn(DiskEvent) + Send + Sync + 'static) -> DiskShelf {
     let options = DiskOptions {
         dir: PathBuf::from("/shelf"),
-        limits: DiskLimits { bytes_max: Some(MB), free_min, inactive: Duration::from_secs(100_000) },
+        limits: DiskLimits { free_min, ..limits(MB) },
         queue_bytes: 64 << 20,
         events: Arc::new(tell),
     };
     let shelf = DiskShelf::with_files(options, Arc::new(process.clone()));
     shelf.flush_blocking();
     shelf
+}
+
+fn limits(bytes_max: u64) -> DiskLimits {
+    DiskLimits { bytes_max: Some(bytes_max), free_min: 0, inactive: Duration::from_secs(100_000) }
 }
 
 fn page(key: &str, len: usize) -> Page {
@@ -398,4 +402,40 @@ fn a_banned_page_that_was_found_is_not_read_after_its_ban_was_forgotten() {
         });
         assert!(read.is_empty(), "{:?}", read[0].first_ban);
     }
+}
+
+/// A process stops at each of its operations in turn, and the power goes.
+#[test]
+fn a_ban_is_not_forgotten_before_it_is_sure_that_what_it_bans_has_left() {
+    let mut has_forgotten = false;
+    for (kill_at, seed) in (0..24).flat_map(|kill_at| (0..12).map(move |seed| (kill_at, seed))) {
+        let world = World::new(MB);
+        let shelf = open(&world.process(), 0);
+        store(&shelf, "/a", 100);
+        shelf.ban(b"/a", 1000);
+        for number in 0.. {
+            store(&shelf, &format!("/page/{number}"), 20_000);
+            if world.segments() == 3 {
+                break;
+            }
+        }
+        shelf.stop();
+        drop(shelf);
+        assert!(has(&world, BANS));
+        let process = world.process();
+        process.kill_at(kill_at);
+        let shelf = open(&process, 0);
+        // The first segment leaves, and with it the ban.
+        shelf.adjust(limits(world.used() - 4096));
+        shelf.flush_blocking();
+        has_forgotten |= !has(&world, BANS);
+        process.kill();
+        shelf.stop();
+        drop(shelf);
+        world.cut_power(&mut Random::new(seed));
+        let shelf = open(&world.process(), 0);
+        assert!(!is_there(&shelf, "/a"), "killed at {kill_at}, seed {seed}");
+        shelf.stop();
+    }
+    assert!(has_forgotten);
 }

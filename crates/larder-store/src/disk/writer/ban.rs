@@ -102,6 +102,8 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let (files, dir) = (&*shared.files, &shared.dir);
         let (path, new) = (dir.join(BANS_FILE), dir.join(BANS_FILE_NEW));
+        // A power cut must not bring back a segment whose bans this file has no more.
+        self.sync_unlinks()?;
         unlink_if_there(files, &new)?;
         self.new_bans_room = None;
         match shared.bans.encode(shared.id()) {
