@@ -763,3 +763,28 @@ fn a_shelf_that_is_stopped_takes_nothing() {
     assert_eq!(shelf.store(page, 1000), Err(Skipped::Out));
     assert_eq!(shelf.remove(b"a", None, 1000), 0);
 }
+
+#[test]
+fn what_is_removed_right_after_writing_works_again_does_not_come_back_with_the_pages_that_were_carried() {
+    let site = Site::new();
+    let shelf = site.open();
+    let store_long = |key: &str, len| shelf.store(page(key, vec![7; len]), 1000).is_ok() && shelf.flush_blocking();
+    let keys: Vec<String> = (0..300).map(|number| format!("page/{number}")).collect();
+    assert!(keys.iter().all(|key| store_long(key, 5_000)));
+    site.fail(Op::Sync, SEGMENT, EIO, 1);
+    site.fail(Op::Create, SEGMENT, EIO, 2);
+    assert!(!["first", "second", "third"].iter().any(|key| store_long(key, 10)));
+    assert_eq!(shelf.state(), DiskState::ReadOnly);
+    site.process.heal();
+    // The next segment needs room, and the pages that leave for it were used.
+    let bytes_max = Some(shelf.stats().bytes + 20_000);
+    shelf.adjust(DiskLimits { bytes_max, free_min: 0, inactive: Duration::from_secs(INACTIVE) });
+    shelf.flush_blocking();
+    assert!(keys.iter().any(|key| read(&shelf, key, 1000).is_some()));
+    let evicted = shelf.stats().evicted;
+    tick(&shelf, 1020);
+    assert_eq!((shelf.state(), shelf.stats().evicted > evicted), (DiskState::Serving, true));
+    keys.iter().for_each(|key| _ = shelf.remove(key.as_bytes(), None, 1020));
+    assert!((0..8).all(|number| store_long(&format!("other/{number}"), 20_000)));
+    assert!(keys.iter().all(|key| read(&shelf, key, 1020).is_none()));
+}

@@ -411,6 +411,7 @@ impl Writer {
         // One more failure, and writing stops again.
         self.faults_in_row = FAULTS_MAX - 1;
         if self.open.is_none() && self.rotate().is_ok() {
+            self.write_carried();
             self.submit();
             self.await_write();
             self.sync();

@@ -461,7 +461,7 @@ impl Writer {
     ///
     /// They come before the record that the segment was made for: that may be a newer page of the same key, or its
     /// removal, and the last record in the log counts.
-    fn write_carried(&mut self) {
+    pub(super) fn write_carried(&mut self) {
         for carried in std::mem::take(&mut self.carried) {
             self.carried_bytes -= carried.bytes;
             self.pack_page(carried.page, carried.stored_at, None);
