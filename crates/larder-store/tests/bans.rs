@@ -363,6 +363,21 @@ fn used_pages_are_carried_past_a_ban_if_it_does_not_mean_them() {
     }
 }
 
+#[test]
+fn a_ban_that_becomes_a_clear_is_kept_when_that_is_done() {
+    let world = World::new(MB);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let shelf = open(&world.process(), 0);
+    // Another process, which waits for the folder.
+    let waits = open(&world.process(), 0);
+    assert_eq!((shelf.state(), waits.state()), (DiskState::Serving, DiskState::Waiting));
+    let too_long = "x".repeat(MB as usize);
+    for (shelf, expected) in [(&shelf, true), (&waits, false)] {
+        ban_worded(shelf, 7, &too_long);
+        assert_eq!(runtime.block_on(shelf.bans_kept()), expected);
+    }
+}
+
 /// What is found under a key now, and read only when `then` is over.
 fn read_after(shelf: &DiskShelf, key: &str, then: impl FnOnce()) -> Vec<Stored> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");

@@ -259,7 +259,8 @@ impl Writer {
             Command::BanWorded { ticket, number } => self.ban_worded(ticket, number),
             Command::KeepBans(ack) => {
                 self.save_due_bans();
-                ack(!self.owes_bans());
+                // Too many bans become a clear.
+                ack(!self.owes_bans() && self.clears_due == 0);
             }
             Command::Clear => self.clear(),
             Command::Tick => {
