@@ -6,8 +6,8 @@
 //! all segments that are older than it are deleted.
 
 use std::collections::VecDeque;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -182,29 +182,27 @@ impl Bans {
         self.settled_number.load(Ordering::Acquire)
     }
 
-    /// Whether the record of `key` with this head, at `sequence`, is banned by either kind, or may be.
+    /// Whether the record of `key` with this head, at `sequence`, is banned by either kind, or may be. At the last sequence
+    /// that is by those bans that have no place yet.
     pub(super) fn judge(&self, key: &[u8], head: &[u8], sequence: u64) -> bool {
-        match self.verdict(key, sequence) {
-            Verdict::Banned => true,
-            Verdict::Since(first) => first.is_some_and(|since| self.judge_since(head, since)),
+        let state = self.state.lock();
+        if state.covers(key, sequence) {
+            return true;
         }
-    }
-
-    /// Whether the ban of this number, or a later one, bans a page with this head, or may.
-    pub(super) fn judge_since(&self, head: &[u8], since: u64) -> bool {
-        self.judge_there().is_none_or(|judge| judge.is_banned(head, since))
+        let Some(since) = state.first_since(sequence) else { return false };
+        // Whose number it is: the shelf may belong to another in a moment.
+        let judge = state.judge.as_ref().and_then(Weak::upgrade);
+        drop(state);
+        judge.is_none_or(|judge| judge.is_banned(head, since))
     }
 
     /// Tells the judge that bans were read.
     pub(super) fn tell_read(&self) {
-        if let Some(judge) = self.judge_there() {
+        // Without the lock, as it has locks of its own.
+        let judge = self.state.lock().judge.as_ref().and_then(Weak::upgrade);
+        if let Some(judge) = judge {
             judge.bans_read();
         }
-    }
-
-    /// The judge, to be asked without the lock, as it has locks of its own.
-    fn judge_there(&self) -> Option<Arc<dyn Judge>> {
-        self.state.lock().judge.as_ref().and_then(Weak::upgrade)
     }
 
     /// Rises when there are bans in words without a number.
@@ -469,6 +467,8 @@ const MAGIC_WORDED: &[u8; 4] = b"LRB2";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -623,6 +623,38 @@ mod tests {
             assert!(!Bans::default().load(&damaged, 77), "byte {at}");
         }
         assert!(back.prune(Some(5)) && back.prune(Some(9)) && back.encode(77).is_none());
+    }
+
+    /// Says that nothing is banned but by what has no number, and notes what it was asked.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<u64>>);
+
+    impl Judge for Asked {
+        fn is_banned(&self, _: &[u8], since: u64) -> bool {
+            self.0.lock().push(since);
+            since == 0
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_carried_is_judged_by_whoever_numbered_the_bans_and_by_all_that_have_no_place() {
+        let (first, second) = (Arc::new(Asked::default()), Arc::new(Asked::default()));
+        let weak = |judge: &Arc<Asked>| Arc::downgrade(judge) as Weak<dyn Judge>;
+        let bans = Bans::default();
+        bans.belong_to(1, weak(&first));
+        settle_worded(&bans, 11, "a", 5);
+        assert_eq!([4, 5].map(|at| bans.judge(b"/a", b"", at)), [false; 2]);
+        let ticket = bans.add_worded(worded(12, "b"), true, u64::MAX).expect("there is room");
+        assert_eq!([4, 5, u64::MAX].map(|at| bans.judge(b"/a", b"", at)), [false; 3]);
+        assert_eq!(*first.0.lock(), [11, 11, 12, 12]);
+        bans.belong_to(2, weak(&second));
+        assert!(bans.judge(b"/a", b"", u64::MAX));
+        assert_eq!((first.0.lock().len(), &second.0.lock()[..]), (4, &[0][..]));
+        bans.add(b"/a", u64::MAX).expect("there is room");
+        bans.settle(ticket, 9);
+        assert_eq!([&b"/a"[..], b"/b"].map(|key| bans.judge(key, b"", u64::MAX)), [true, false]);
+        drop(second);
+        assert!(bans.judge(b"/b", b"", 4), "nobody knows");
     }
 
     struct Nobody;

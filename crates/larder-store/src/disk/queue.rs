@@ -30,15 +30,9 @@ pub(super) enum Command {
         done: SliceDone,
     },
     Remove(Removal),
-    /// Hide every page whose key begins with the prefix and that is stored by then.
+    /// Gives bans their place: the one with this ticket and those before it.
     Ban {
         ticket: u64,
-        prefix: Box<[u8]>,
-    },
-    /// The ban in words with this ticket, and its number.
-    BanWorded {
-        ticket: u64,
-        number: u64,
     },
     /// Write the bans, and tell when they are on the disk.
     KeepBans(Ack),

@@ -46,16 +46,15 @@ impl Work {
     pub(super) fn ban(&self, prefix: &[u8], now: u64) {
         self.shared.units.tell(now);
         match self.shared.bans.add(prefix, self.bans_bytes_max()) {
-            Some(ticket) => self.queue.push(Command::Ban { ticket, prefix: prefix.into() }),
+            Some(ticket) => self.queue.push(Command::Ban { ticket }),
             None => self.clear(),
         }
     }
 
     /// Notes a ban in words.
     pub(super) fn ban_worded(&self, ban: WordedBan, is_timeless: bool) {
-        let (bytes_max, number) = (self.bans_bytes_max(), ban.number);
-        match self.shared.bans.add_worded(ban, is_timeless, bytes_max) {
-            Some(ticket) => self.queue.push(Command::BanWorded { ticket, number }),
+        match self.shared.bans.add_worded(ban, is_timeless, self.bans_bytes_max()) {
+            Some(ticket) => self.queue.push(Command::Ban { ticket }),
             None => self.clear(),
         }
     }

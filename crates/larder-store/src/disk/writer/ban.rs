@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Writer;
+use super::{Carried, Writer};
 use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
 use crate::disk::files::{Files, OpenFile};
 use crate::disk::record::{OFFSET_BITS, sequence_of};
@@ -13,25 +13,14 @@ use crate::disk::space::{Charge, NoSegment, charged_for};
 
 impl Writer {
     /// Applies a ban to pages that this writer holds, and notes that it has to be written.
-    pub(super) fn ban(&mut self, ticket: u64, prefix: &[u8]) {
+    pub(super) fn ban(&mut self, ticket: u64) {
         self.ban_ticket = Some(ticket);
-        // These pages have left their old segment, and would be written after the ban.
-        self.carried.retain(|carried| {
-            let is_banned = carried.page.key.starts_with(prefix);
-            self.carried_bytes -= if is_banned { carried.bytes } else { 0 };
-            !is_banned
-        });
-        self.settle_bans();
-        self.mark_owed();
-    }
-
-    /// Applies a ban in words.
-    pub(super) fn ban_worded(&mut self, ticket: u64, number: u64) {
-        self.ban_ticket = Some(ticket);
+        // These pages have left their old segment, and would be written after the ban, and after those that get their
+        // place with it: bans of several threads may come here in another order than that of their tickets.
         let bans = &self.shared.bans;
-        self.carried.retain(|carried| {
-            let is_banned = bans.judge_since(&carried.page.head, number);
-            self.carried_bytes -= if is_banned { carried.bytes } else { 0 };
+        self.carried.retain(|Carried { page, bytes, .. }| {
+            let is_banned = bans.judge(&page.key, &page.head, u64::MAX);
+            self.carried_bytes -= if is_banned { *bytes } else { 0 };
             !is_banned
         });
         self.settle_bans();

@@ -255,8 +255,7 @@ impl Writer {
                 self.owed.push(removal);
                 self.write_owed();
             }
-            Command::Ban { ticket, prefix } => self.ban(ticket, &prefix),
-            Command::BanWorded { ticket, number } => self.ban_worded(ticket, number),
+            Command::Ban { ticket } => self.ban(ticket),
             Command::KeepBans(ack) => {
                 self.save_due_bans();
                 // Too many bans become a clear.
