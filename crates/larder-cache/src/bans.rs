@@ -154,7 +154,7 @@ impl Tested {
     }
 }
 
-/// The most bans of one zone, those that shelves had before among them.
+/// The most bans of one zone: half of them in this process, half of them those that shelves had before.
 const NUMBERS: u64 = 1 << 40;
 
 impl<P> Bans<P> {
@@ -252,6 +252,15 @@ impl<P> Bans<P> {
             tested.raise(self.newest_of(&list));
         }
         is_covered
+    }
+
+    /// The number of a page from a shelf that says which is its first ban since; `newest` was the newest before it was read.
+    /// `None` if another zone has numbered that ban, which the shelf belongs to by now: it may have bans that this one
+    /// does not know.
+    pub(crate) fn tested_before(&self, first: Option<u64>, newest: u64) -> Option<u64> {
+        let Some(first) = first else { return Some(newest) };
+        let is_own = first == 0 || first.abs_diff(self.base) < NUMBERS / 2;
+        is_own.then(|| newest.min(first.saturating_sub(1)))
     }
 
     /// The number of a page that was tested by all of these.

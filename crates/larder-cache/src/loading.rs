@@ -85,7 +85,7 @@ impl Zone {
 
     fn object_of(self: &Arc<Self>, entry: &Arc<Entry>, page: Copies, newest_ban: u64) -> Option<Arc<Object>> {
         let (stored, copies) = page;
-        let tested = stored.first_ban.map_or(newest_ban, |first| newest_ban.min(first.saturating_sub(1)));
+        let tested = self.tested_before(stored.first_ban, newest_ban)?;
         let body = match stored.body {
             StoredBody::Memory(bytes) => {
                 let room = self.reserve(bytes.len())?;

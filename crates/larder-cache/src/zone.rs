@@ -240,6 +240,11 @@ impl Zone {
         self.bans.newest()
     }
 
+    /// By which bans a page was tested that was read from a shelf: see [`Bans::tested_before`].
+    pub(crate) fn tested_before(&self, first: Option<u64>, newest: u64) -> Option<u64> {
+        self.bans.tested_before(first, newest)
+    }
+
     /// Whether a page that was found may not be used: a ban covers it. Then it is dropped.
     #[inline]
     pub fn is_banned(&self, object: &Object, request: &Asking<'_>) -> bool {

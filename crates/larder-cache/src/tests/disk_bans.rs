@@ -123,6 +123,21 @@ fn a_page_that_was_fetched_before_a_ban_and_stored_after_it_does_not_escape_it_b
 }
 
 #[test]
+fn a_zone_whose_shelf_belongs_to_another_by_now_takes_no_page_from_it_that_was_before_a_ban() {
+    let folder = folder();
+    let (disk, worker) = with_one(folder.path());
+    put_under(b"kept", &mut on(&disk), &[], "", "two", 0);
+    worker.zone.ban(bans::of_text("one"), at(1));
+    put_under(b"later", &mut on(&disk), &[], "", "one", 0);
+    assert!(disk.shelf.flush_blocking());
+    let mut old = reading_bans(on(&disk));
+    assert_eq!(judged(&mut old, b"later"), "hit one");
+    let mut new = reading_bans(on(&disk));
+    assert_eq!([KEY, b"kept", b"later"].map(|key| judged(&mut new, key)), ["banned", "hit two", "hit one"]);
+    assert_eq!([KEY, b"kept"].map(|key| judged(&mut old, key)), ["miss", "miss"]);
+}
+
+#[test]
 fn a_ban_is_forgotten_once_neither_memory_nor_a_shelf_needs_it() {
     let folder = folder();
     let (disk, worker) = with_one(folder.path());
