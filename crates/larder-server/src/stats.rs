@@ -98,6 +98,8 @@ counters! {
     vcl_failures,
     /// Includes of ESI that were asked for.
     esi_includes,
+    /// What was broken in pages with ESI, when they were read.
+    esi_errors,
     /// Fetches that a VCL began, but for pipes.
     fetches,
     /// Fetches in the background.

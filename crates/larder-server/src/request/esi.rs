@@ -300,6 +300,7 @@ async fn broken(why: String, on_error: OnError, page: &mut Page) -> Result<(), U
 
 /// Logs what is broken in a page.
 fn tell(findings: &Findings, ex: &Exchange, cx: &Cx) {
+    cx.stats().esi_errors.add(findings.faults);
     if let Some(told) = findings.told() {
         cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("{told}"));
     }

@@ -141,12 +141,14 @@ fn sums(seen: &Seen) -> &Sums {
     &seen.counted.sums
 }
 
-const MAIN: [Row<Seen>; 57] = [
+const MAIN: [Row<Seen>; 59] = [
     counter("uptime", |seen: &Seen| seen.counted.uptime.as_secs(), "How long requests have been answered").seconds(),
     sum!("sess_conn", accepted, "Connections accepted"),
+    sum!("s_sess", accepted, "Connections accepted"),
     sum!("client_req_400", bad_requests, "Requests that cannot be read"),
     counter("client_req", |seen| sums(seen).requests.saturating_sub(sums(seen).bad_requests), "Other requests"),
     sum!("esi_req", esi_includes, "Includes of ESI"),
+    sum!("esi_errors", esi_errors, "Faults of ESI in pages"),
     counter("cache_hit", |seen| sums(seen).hits + sums(seen).stale, "Pages delivered from the cache"),
     sum!("cache_hit_grace", stale, "Pages delivered from the cache past their ttl"),
     sum!("cache_hitpass", hits_for_pass, "Requests passed because of a hit-for-pass"),

@@ -80,7 +80,7 @@ fn stat(options: &[&str]) -> Output {
 
 fn changes(before: &Counters, now: &Counters) -> BTreeMap<String, i64> {
     let is_left_aside = |name: &str| {
-        let of_time = ["uptime", "bytes", "g_space", ".conn", "sess_conn", "sess_closed"];
+        let of_time = ["uptime", "bytes", "g_space", ".conn", "sess_conn", "s_sess", "sess_closed"];
         of_time.iter().any(|end| name.ends_with(end))
     };
     let mut changes = BTreeMap::new();

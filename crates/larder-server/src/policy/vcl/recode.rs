@@ -92,8 +92,10 @@ fn look_for_esi(
         return Err("a part of a page (206) cannot be read for ESI".to_owned());
     }
     let found = esi::look(body, super::esi_rules(policy));
+    let is_markup = found.first_fault != Some(esi::NOT_MARKUP);
+    cx.stats().esi_errors.add(if is_markup { found.faults } else { 0 });
     if let Some(told) = found.told() {
-        let level = if found.first_fault == Some(esi::NOT_MARKUP) { LogLevel::Info } else { LogLevel::Warn };
+        let level = if is_markup { LogLevel::Warn } else { LogLevel::Info };
         cx.local.logs.error(cx, ex, level, format_args!("{told}"));
     }
     let fetch = &mut ex.vcl.fetch;
