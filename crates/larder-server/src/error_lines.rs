@@ -26,7 +26,7 @@ impl Logs {
 
     fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
         if let Some(open) = ex.log.now() {
-            record(open, level, address.is_some() && ex.log.fetch.is_some(), message);
+            record(open, level, ex.log.fetch.is_some(), address.unwrap_or_default(), message);
         }
         self.write_error(cx, ex, level, address, message);
     }
@@ -61,10 +61,13 @@ impl Logs {
 
 /// Tells the transaction log what the error log is told.
 #[cold]
-fn record(open: &Open, level: LogLevel, is_of_fetch: bool, message: fmt::Arguments<'_>) {
+fn record(open: &Open, level: LogLevel, is_of_fetch: bool, address: &str, message: fmt::Arguments<'_>) {
     match level {
         LogLevel::Debug => {}
         LogLevel::Info | LogLevel::Notice | LogLevel::Warn => open.say(Tag::Notice, message),
+        _ if is_of_fetch && !address.is_empty() => {
+            open.say(Tag::FetchError, format_args!("{message}, upstream: {address}"));
+        }
         _ if is_of_fetch => open.say(Tag::FetchError, message),
         _ => open.say(Tag::Error, message),
     }

@@ -1,6 +1,6 @@
 //! Accepts connections; each worker has sockets of its own.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -115,7 +115,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
                     proxy: None,
                     secured: Secured::Not,
                     xid: Cell::default(),
-                    log: OnceCell::new(),
+                    log: RefCell::default(),
                 };
                 serve(socket, client, &worker);
                 accepted.set(accepted.get() + 1);

@@ -106,8 +106,10 @@ impl Probed {
         let health = if window.is_healthy() { "healthy" } else { "sick" };
         let Window { good, size, threshold, last, average, .. } = window;
         let (letters, took, average) = (window.letters(), last.took.as_secs_f64(), average.as_secs_f64());
-        let said = if last.took.is_zero() { String::new() } else { format!("\"{}\"", last.said) };
-        format!("{} {change} {health} {letters} {good} {threshold} {size} {took:.6} {average:.6} {said}", self.name)
+        format!(
+            "{} {change} {health} {letters} {good} {threshold} {size} {took:.6} {average:.6} \"{}\"",
+            self.name, last.said
+        )
     }
 
     fn change(&self, window: &Window) -> String {

@@ -16,7 +16,7 @@ use larder_vsl::{Kind, Tag};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{Handler, Policy, Vcl};
+use crate::site::{Policy, Vcl};
 use crate::vsl::{Open, Shown};
 use crate::xid;
 
@@ -34,7 +34,7 @@ pub fn garbage(bytes: &[u8], ex: &mut Exchange, cx: &Cx) {
     if cx.worker.shared.log.is_heard() {
         begin_client(ex, cx);
         if let Some(open) = &ex.log.client {
-            let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
             open.say(Tag::HttpGarbage, format_args!("{}", Shown(line)));
         }
     }
@@ -42,23 +42,29 @@ pub fn garbage(bytes: &[u8], ex: &mut Exchange, cx: &Cx) {
 
 #[cold]
 fn begin_client(ex: &mut Exchange, cx: &Cx) {
-    let hub = &cx.worker.shared.log;
+    let connection = ex.asked.client.number();
+    let xid = xid::next();
+    session(connection, xid, ex, cx);
+    begin_request(xid, format_args!("req {connection} rxreq"), ex, cx);
+    if let Some(open) = &ex.log.client {
+        open.stamp("Req");
+    }
+}
+
+/// Tells what a connection has led to.
+fn session(connection: u64, request: u64, ex: &Exchange, cx: &Cx) {
     let client = &ex.asked.client;
-    let connection = client.number();
-    let session = client.log.get_or_init(|| {
+    let mut known = client.log.borrow_mut();
+    let open = known.get_or_insert_with(|| {
         let version = if ex.asked.head.version == larder_http::Version::Http2 { "HTTP/2" } else { "HTTP/1" };
-        let open = Open::begin(hub, Kind::Session, connection, format_args!("sess 0 {version}"));
+        let begin = format_args!("sess 0 {version}");
+        let open = Open::begin(&cx.worker.shared.log, Kind::Session, connection, begin);
         let began = client.began.secs_f64();
         let (peer, name) = (address_and_port(client.peer), listener_name(ex, cx));
         open.say(Tag::SessOpen, format_args!("{peer} {name} {} {began:.6} 0", address_and_port(client.local)));
         Rc::new(open)
     });
-    let xid = xid::next();
-    session.say(Tag::Link, format_args!("req {xid} rxreq"));
-    begin_request(xid, format_args!("req {connection} rxreq"), ex, cx);
-    if let Some(open) = &ex.log.client {
-        open.stamp("Req");
-    }
+    open.say(Tag::Link, format_args!("req {request} rxreq"));
 }
 
 /// A request inside `outer` begins, for this reason; its head is in `inner`.
@@ -182,11 +188,11 @@ pub fn location(ex: &Exchange, cx: &Cx) {
 
 #[cold]
 fn tell_location(open: &Open, ex: &Exchange, cx: &Cx) {
-    let loc = cx.loc(ex);
-    if matches!(loc.handler, Handler::Vcl(_)) {
-        // It says more by itself.
+    if cx.server(ex).takes_raw {
+        // It is that of `larder varnishd`, which nobody has written.
         return;
     }
+    let loc = cx.loc(ex);
     open.put(Tag::Server, &cx.server(ex).name);
     open.put(Tag::Location, loc.matching.written.as_bytes());
 }
@@ -288,18 +294,27 @@ pub fn finished(ex: &mut Exchange, cx: &Cx) {
 fn finish(ex: &mut Exchange, cx: &Cx) {
     ex.log.fetch = None;
     let Some(open) = ex.log.client.take() else { return };
-    if let Some(status) = ex.upstream.cache_status
-        && !matches!(cx.loc(ex).handler, Handler::Vcl(_))
-    {
-        let (key, why) = (Shown(&ex.upstream.cache_key), ex.upstream.cache_detail);
-        let dash = if why.is_empty() { "" } else { " - " };
-        open.say(Tag::Cache, format_args!("{} {key}{dash}{why}", status.name()));
+    if ex.is_sub() && open.note_status(ex.reply.status) {
+        // It goes into another response.
+        tell_response(&open, ex);
+    }
+    if !cx.server(ex).takes_raw {
+        tell_cache(&open, ex);
     }
     open.stamp("Resp");
     let (head, body) = (ex.asked.head.bytes() as u64, ex.request.body.read_bytes());
     let (sent, sent_body) = ex.tally.sent;
     let sent_head = sent.saturating_sub(sent_body);
     open.say(Tag::ReqAcct, format_args!("{head} {body} {} {sent_head} {sent_body} {sent}", head + body));
+}
+
+/// What the cache said, or why it was not asked.
+fn tell_cache(open: &Open, ex: &Exchange) {
+    let (status, why) = (ex.upstream.cache_status, ex.upstream.cache_detail);
+    let Some(status) = status.map(|status| status.name()).or((!why.is_empty()).then_some("PASS")) else { return };
+    let key = if ex.upstream.cache_key.is_empty() { Shown(b"-") } else { Shown(&ex.upstream.cache_key) };
+    let dash = if why.is_empty() { "" } else { " - " };
+    open.say(Tag::Cache, format_args!("{status} {key}{dash}{why}"));
 }
 
 fn address_and_port(address: Option<impl Into<Address>>) -> Address {

@@ -206,8 +206,6 @@ pub fn age(client: &Client, now: Time) -> std::time::Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
-
     use super::*;
 
     #[test]
@@ -220,7 +218,7 @@ mod tests {
             began: Time(1000),
             proxy: None,
             xid: Cell::default(),
-            log: OnceCell::new(),
+            log: RefCell::default(),
             ids: None,
             secured: crate::exchange::Secured::Not,
         };

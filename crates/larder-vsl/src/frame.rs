@@ -4,7 +4,7 @@
 //! reader: one byte: [`Asked`]
 //! server: GREETING, then frames: length (4 bytes, little-endian), what (1 byte), content
 //! ```
-//! A file of `varnishlog -w` is what the server says.
+//! What is kept ends with a frame that says so. A file of `varnishlog -w` is what the server says, without that.
 
 use std::io::{self, Read};
 
@@ -33,6 +33,8 @@ pub enum Frame {
     Transaction(Transaction),
     /// How many transactions this reader has missed here, as it was too slow.
     Lost(u64),
+    /// That was all that is kept.
+    End,
 }
 
 /// Why a stream of frames cannot be read on.
@@ -57,6 +59,7 @@ pub enum FrameError {
 
 const TRANSACTION: u8 = b't';
 const LOST: u8 = b'l';
+const END: u8 = b'e';
 
 impl Asked {
     /// What the byte of a reader means.
@@ -71,6 +74,11 @@ impl Frame {
         append(TRANSACTION, transaction.bytes(), out);
     }
 
+    /// Appends that what is kept ends here.
+    pub fn append_end(out: &mut Vec<u8>) {
+        append(END, &[], out);
+    }
+
     /// Appends that transactions were lost.
     pub fn append_lost(count: u64, out: &mut Vec<u8>) {
         append(LOST, &count.to_le_bytes(), out);
@@ -82,6 +90,7 @@ impl Frame {
     fn of_content(content: &[u8]) -> Result<Self, FrameError> {
         match content.split_first() {
             Some((&TRANSACTION, content)) => Ok(Self::Transaction(Transaction::from_bytes(content.to_vec())?)),
+            Some((&END, [])) => Ok(Self::End),
             Some((&LOST, content)) => {
                 let count = content.try_into().map_err(|_| FrameError::Kind(LOST))?;
                 Ok(Self::Lost(u64::from_le_bytes(count)))
@@ -201,6 +210,7 @@ mod tests {
         let mut out = GREETING.to_vec();
         Frame::append_transaction(&transaction, &mut out);
         Frame::append_lost(3, &mut out);
+        Frame::append_end(&mut out);
         (out, transaction)
     }
 
@@ -210,6 +220,7 @@ mod tests {
         let mut reader = Reader::new(&bytes[..]).unwrap();
         assert_eq!(reader.next_frame().unwrap(), Some(Frame::Transaction(transaction)));
         assert_eq!(reader.next_frame().unwrap(), Some(Frame::Lost(3)));
+        assert_eq!(reader.next_frame().unwrap(), Some(Frame::End));
         assert_eq!(reader.next_frame().unwrap(), None);
     }
 
@@ -223,7 +234,7 @@ mod tests {
                 pieces.push(piece);
                 frames.extend(std::iter::from_fn(|| pieces.next_frame().unwrap()));
             }
-            assert_eq!(frames, [Frame::Transaction(transaction.clone()), Frame::Lost(3)], "{length}");
+            assert_eq!(frames, [Frame::Transaction(transaction.clone()), Frame::Lost(3), Frame::End], "{length}");
             assert!(pieces.is_whole());
         }
         let after = |bytes: &[u8]| {

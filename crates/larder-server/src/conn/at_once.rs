@@ -78,6 +78,7 @@ pub fn try_now(
         ex.tally.guards.clear();
     }
     let head_len = head.len();
+    let body_with_head = std::mem::take(&mut ex.reply.framing.body_with_head);
     let (wrote, body_len) = match &outgoing {
         Outgoing::Nothing => (retried(stream.try_write(head))?, 0),
         Outgoing::Bytes(bytes) => (write_two(stream, head, bytes)?, bytes.len() as u64),
@@ -108,7 +109,8 @@ pub fn try_now(
     };
     let head_sent = wrote.min(head_len);
     let body_sent = (wrote - head_sent) as u64;
-    ex.tally.sent = (wrote as u64, body_sent);
+    let of_head = head_sent.min(head_len.saturating_sub(body_with_head));
+    ex.tally.sent = (wrote as u64, (wrote - of_head) as u64);
     if body_len != u64::MAX && wrote as u64 == head_len as u64 + body_len && stream.is_flushed() {
         return Ok(None);
     }

@@ -67,6 +67,7 @@ pub struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.client.end_log();
         if self.is_reading {
             self.worker.stats.reading.sub(1);
         }

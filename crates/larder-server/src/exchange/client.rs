@@ -1,6 +1,6 @@
 //! The client's connection: its addresses, what a proxy said about it, and its TLS session.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Client {
     /// Its number where a VCL counts, or the transaction log is told; 0 until then.
     pub xid: Cell<u64>,
     /// What the transaction log is told of it, from the first request for which anybody listens.
-    pub log: OnceCell<Rc<Open>>,
+    pub log: RefCell<Option<Rc<Open>>>,
 }
 
 /// Whether a connection is encrypted.
@@ -93,6 +93,11 @@ impl Client {
             self.xid.set(xid::next());
         }
         self.xid.get()
+    }
+
+    /// Tells the transaction log that the connection has ended. Exchanges that are kept for others know it still.
+    pub fn end_log(&self) {
+        self.log.take();
     }
 
     /// Whether the connection is encrypted.

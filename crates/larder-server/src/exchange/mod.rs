@@ -236,7 +236,7 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, OnceCell};
+    use std::cell::{Cell, RefCell};
 
     use larder_conf::model::ListenAddress;
     use larder_http::Time;
@@ -253,7 +253,7 @@ mod tests {
             proxy: None,
             secured: Secured::Not,
             xid: Cell::default(),
-            log: OnceCell::new(),
+            log: RefCell::default(),
             ids: None,
         })
     }

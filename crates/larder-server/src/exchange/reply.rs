@@ -55,6 +55,8 @@ pub struct Framing {
     pub chunked: bool,
     /// The length of the head, if the body is sent in chunks.
     pub head_bytes: u64,
+    /// How many bytes of the body are written together with the head.
+    pub body_with_head: usize,
     /// Whether the connection is kept after this.
     pub keep_alive: bool,
 }

@@ -82,7 +82,7 @@ pub fn deliver(ex: &mut Exchange) -> Delivery {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, OnceCell, RefCell};
+    use std::cell::{Cell, RefCell};
     use std::rc::Rc;
     use std::sync::Arc;
 
@@ -148,7 +148,7 @@ mod tests {
             proxy: None,
             secured: Secured::Not,
             xid: Cell::default(),
-            log: OnceCell::new(),
+            log: RefCell::default(),
             ids: None,
         });
         let mut ex = worker.exchange(&client);

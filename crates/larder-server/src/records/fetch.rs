@@ -18,13 +18,23 @@ use crate::xid;
 /// A fetch begins, under the number that a VCL has given it, or under one that it gets now.
 #[inline]
 pub fn begin(xid: Option<u64>, ex: &mut Exchange, cx: &Cx) {
-    if ex.log.client.is_some() || ex.log.fetch.is_some() {
-        open(xid, ex, cx);
+    if ex.log.is_on() {
+        let why = if ex.vcl.fetch.is_uncacheable { "pass" } else { "fetch" };
+        open(xid, why, ex, cx);
+    }
+}
+
+/// A pipe begins.
+pub fn begin_pipe(ex: &mut Exchange, cx: &Cx) {
+    if ex.log.is_on() {
+        ex.log.fetch = None;
+        open(None, "pipe", ex, cx);
+        request(ex);
     }
 }
 
 #[cold]
-fn open(xid: Option<u64>, ex: &mut Exchange, cx: &Cx) {
+fn open(xid: Option<u64>, why: &'static str, ex: &mut Exchange, cx: &Cx) {
     let xid = xid.unwrap_or_else(xid::next);
     let is_refetch = ex.request.nested.purpose == Purpose::Refetch;
     let (parent, why) = match (ex.log.fetch.take(), &ex.log.client) {
@@ -32,15 +42,7 @@ fn open(xid: Option<u64>, ex: &mut Exchange, cx: &Cx) {
             before.stamp("Retry");
             (before, "retry")
         }
-        (None, Some(client)) => {
-            let why = match ex.vcl.fetch.is_uncacheable {
-                _ if is_refetch => "bgfetch",
-                _ if ex.vcl.fetch.pipe.is_some() => "pipe",
-                true => "pass",
-                false => "fetch",
-            };
-            (Rc::clone(client), why)
-        }
+        (None, Some(client)) => (Rc::clone(client), if is_refetch { "bgfetch" } else { why }),
         (None, None) => return,
     };
     parent.say(Tag::Link, format_args!("bereq {xid} {why}"));
@@ -69,6 +71,9 @@ pub fn written(protocol: &Protocol, ex: &Exchange) {
     let head = match protocol {
         Protocol::Http { head, .. } => head,
         Protocol::FastCgi { params, .. } => {
+            open.put(Tag::BereqMethod, ex.asked.head.method_name());
+            open.put(Tag::BereqUrl, ex.asked.head.target());
+            open.put(Tag::BereqProtocol, b"FastCGI/1.0");
             // Names and values, each behind its length: what FastCGI calls parameters.
             for (name, value) in larder_origin::fastcgi::params(params) {
                 open.header(Tag::BereqHeader, name, value);
@@ -119,6 +124,13 @@ pub fn answered(head: &ResponseHead, ex: &Exchange) {
     made(open, head);
 }
 
+/// There is no answer.
+pub fn failed(ex: &Exchange) {
+    for open in [&ex.log.client, &ex.log.fetch].into_iter().flatten() {
+        open.stamp(if open.vxid() == ex.vcl.client.xid { "Fetch" } else { "Beresp" });
+    }
+}
+
 /// The head of an answer that the server makes up.
 pub fn made_up(ex: &Exchange) {
     let Some(open) = &ex.log.fetch else { return };
@@ -138,6 +150,8 @@ fn made(open: &Open, head: &ResponseHead) {
 pub const RFC: &str = "RFC";
 /// Who sets them then.
 pub const VCL: &str = "VCL";
+/// What says that requests are passed for that time.
+pub const HFP: &str = "HFP";
 
 /// The times of an answer: who has set them, and the time now, in seconds since 1970.
 pub fn ttl(who: &'static str, now: f64, ex: &Exchange) {
@@ -148,7 +162,8 @@ pub fn ttl(who: &'static str, now: f64, ex: &Exchange) {
     let ttl = answer.fresh_until - now;
     open.put_with(Tag::Ttl, |out| {
         // Writing to memory does not fail.
-        let _ = write!(out, "{who} {ttl:.0} {grace:.0} {keep:.0} {origin:.0} ");
+        let _ = write!(out, "{who} {ttl:.0} {grace:.0} {keep:.0} ");
+        let _ = if who == RFC { write!(out, "{now:.0} {origin:.0} ") } else { write!(out, "{origin:.0} ") };
         if who == RFC {
             let fields = &ex.vcl.fetch.beresp.fields;
             let date = |known| fields.get_known(known).and_then(parse_date).unwrap_or(0);

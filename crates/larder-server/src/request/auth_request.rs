@@ -6,6 +6,7 @@ use larder_http::{Known, status};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::net::Inbound;
+use crate::records;
 use crate::script;
 use crate::site::AuthRequest;
 
@@ -26,6 +27,7 @@ pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> St
     if let Some(sub) = &mut inner.request.nested.sub {
         sub.head_only = true;
     }
+    records::begin_inside(ex, &mut inner, "auth", cx);
     let Some(response) = subrequest::run(&mut inner, cx, from.of_inside()).await else {
         ex.reply.status = inner.reply.status;
         return Step::Abort;

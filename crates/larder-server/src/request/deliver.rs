@@ -206,6 +206,7 @@ fn changed(body: Outgoing, recoding: Recoding, chunked: bool) -> Outgoing {
 
 /// Writes a body whose end is known behind its head: one chunk, and the last one.
 fn write_chunk(bytes: &[u8], ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    ex.reply.framing.body_with_head = bytes.len();
     if !bytes.is_empty() {
         let mut room = [0; 18];
         out.extend_from_slice(chunk_head(bytes.len(), &mut room));

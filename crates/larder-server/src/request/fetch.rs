@@ -82,7 +82,10 @@ impl Underway {
                 count_answer(&answer, ex, cx);
                 answer::answered(answer, self.plan, origin, &self.validators, ex, cx)
             }
-            Err(error) => answer::failed(&error, self.plan, origin, ex, cx),
+            Err(error) => {
+                records::fetch::failed(ex);
+                answer::failed(&error, self.plan, origin, ex, cx)
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use larder_conf::model::LogLevel;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::net::Inbound;
+use crate::records;
 use crate::worker::Worker;
 
 use super::{Slow, Step, subrequest};
@@ -31,6 +32,7 @@ pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         if let Some(sub) = &mut copy.request.nested.sub {
             sub.head_only = true;
         }
+        records::begin_inside(ex, &mut copy, "mirror", cx);
         send(copy, cx);
     }
     None

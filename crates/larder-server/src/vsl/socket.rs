@@ -16,6 +16,8 @@ use super::hub::Hub;
 const CONNECTED_MAX: usize = 32;
 /// How long a listener may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one may take nothing of what is kept: it may be shown page by page.
+const KEPT_PATIENCE: Duration = Duration::from_secs(3600);
 /// After a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -71,9 +73,12 @@ fn tell(mut stream: UnixStream, hub: &Arc<Hub>) -> io::Result<()> {
     match Asked::of_byte(asked[0]) {
         None => Ok(()),
         Some(Asked::Kept) => {
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(KEPT_PATIENCE))?;
             stream.write_all(GREETING)?;
-            hub.kept().iter().try_for_each(|frame| stream.write_all(frame))
+            hub.kept().iter().try_for_each(|frame| stream.write_all(frame))?;
+            let mut end = Vec::new();
+            Frame::append_end(&mut end);
+            stream.write_all(&end)
         }
         Some(Asked::Coming) => tell_what_comes(stream, hub),
     }
@@ -137,7 +142,7 @@ mod tests {
     fn vxid(frame: Option<Frame>) -> Option<u64> {
         match frame? {
             Frame::Transaction(transaction) => Some(transaction.vxid()),
-            Frame::Lost(_) => None,
+            Frame::Lost(_) | Frame::End => None,
         }
     }
 

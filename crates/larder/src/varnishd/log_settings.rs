@@ -15,6 +15,7 @@ pub fn take(settings: &mut Settings, name: &str, value: &str) -> Result<bool, St
     match name {
         "vsl_mask" => settings.masked = mask(settings.masked, value)?,
         "vsl_reclen" => settings.record_bytes_max = size(value, 16, 65_535)?,
+        "vsl_space" if value == "0" => settings.kept_bytes_max = 0,
         "vsl_space" => settings.kept_bytes_max = size(value, 1 << 20, 4 << 30)?,
         _ => return Ok(false),
     }
@@ -95,6 +96,8 @@ mod tests {
             ("vsl_mask", "-", Err("the log has no tag \"\"")),
             ("vsl_reclen", "1k", Ok(true)),
             ("vsl_reclen", "8", Err("write a value between 16 and 65535")),
+            ("vsl_space", "80M", Ok(true)),
+            ("vsl_space", "0", Ok(true)),
             ("vsl_space", "80M", Ok(true)),
             ("vsl_space", "much", Err("write a size such as 64k in place of \"much\"")),
             ("default_ttl", "1", Ok(false)),

@@ -256,6 +256,9 @@ impl Asked {
             'i' => self.identity = Some(identity(&text).map_err(refused)?),
             'P' => self.pid_file = Some(value.into()),
             'j' => self.jail = jail::parse(&text).map_err(refused)?,
+            'M' if text.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) => {
+                return Err(refused("write an address and a port: HOST:PORT".to_owned()));
+            }
             'M' => match self.manager.replace(text) {
                 None => {}
                 Some(_) => return Err(OptionsError::Together("only one -M can be given")),
@@ -400,6 +403,7 @@ mod tests {
             ("-d -f a.vcl", NO_DEBUGGING),
             ("-f a.vcl -f ''", "-f '' goes with no other -f"),
             ("-f a.vcl -M localhost:1 -M localhost:2", "only one -M can be given"),
+            ("-f a.vcl -M localhost", "\"-M localhost\": write an address and a port: HOST:PORT"),
             ("-f a.vcl -l much", "\"-l much\": write a size such as 64k in place of \"much\""),
             ("-f a.vcl -s a=malloc -s a=malloc", "-s: the name \"a\" is given twice"),
             ("-f a.vcl -a :x", "\"-a :x\": \":x\" is no address: write :80, host:80, [address]:80 or /path"),

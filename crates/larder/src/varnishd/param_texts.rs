@@ -199,11 +199,11 @@ const TEXTS: [(&str, &str); 128] = [
     ("vcl_path", "The folders in which VCLs and what they include are looked for, with : between them."),
     ("vmod_path", "The folders in which modules are looked for. larder has its own."),
     ("vsl_buffer", "How much of the log a thread gathers. There is no shared log."),
-    ("vsl_mask", "Which tags the transaction log has."),
+    ("vsl_mask", "Which tags the transaction log has: all, none or default, then +TAG and -TAG."),
     ("vsl_reclen", "How many bytes of a record the transaction log has. Not set: 4096."),
     (
         "vsl_space",
-        "How much of the transaction log is kept for varnishlog -d. Not set: nothing, and nothing is recorded unless somebody listens.",
+        "How much of the transaction log is kept for varnishlog -d. Unless it is set, and with 0, nothing is kept, and nothing is recorded that nobody listens to.",
     ),
     ("vsm_free_cooldown", "How long shared memory stays that is not used. There is none."),
     ("workspace_backend", "How much text the VCL may make for a request to a backend."),

@@ -93,7 +93,10 @@ fn mark(level: u32, with: char, out: &mut Vec<u8>) {
 fn append_text(record: Record<'_>, out: &mut Vec<u8>) {
     match record.tag.form() {
         // What is text ends at a zero byte, as in Varnish.
-        TagForm::Plain | TagForm::Unused => out.extend(record.text.iter().take_while(|byte| **byte != 0)),
+        TagForm::Plain | TagForm::Unused => {
+            let end = record.text.iter().position(|byte| *byte == 0).unwrap_or(record.text.len());
+            append_plain(&record.text[..end], out);
+        }
         TagForm::Quoted => {
             out.push(b'"');
             for byte in record.text {
@@ -108,6 +111,20 @@ fn append_text(record: Record<'_>, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
+    }
+}
+
+/// Adds a text without what a terminal obeys, and as one line: a client has written some of it.
+fn append_plain(text: &[u8], out: &mut Vec<u8>) {
+    let mut before = 0;
+    for &byte in text {
+        // The second one is the form of U+0080 to U+009F in UTF-8.
+        if byte < b' ' && byte != b'\t' || byte == 0x7f || before == 0xc2 && (0x80..0xa0).contains(&byte) {
+            out.extend(byte.escape_ascii());
+        } else {
+            out.push(byte);
+        }
+        before = byte;
     }
 }
 

@@ -208,7 +208,7 @@ impl<'a> Fields<'a> {
         (self.hit_or_miss, self.handling) = match word(text, 1).unwrap_or_default() {
             b"HIT" | b"STALE" | b"UPDATING" | b"REVALIDATED" => ("hit", "hit"),
             b"MISS" | b"EXPIRED" => ("miss", "miss"),
-            b"BYPASS" => ("miss", "pass"),
+            b"BYPASS" | b"PASS" => ("miss", "pass"),
             _ => return,
         };
     }

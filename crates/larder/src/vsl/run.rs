@@ -69,7 +69,7 @@ pub enum RunError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// It broke off.
-    #[error("the log breaks off inside of a transaction: what was in front of it is shown")]
+    #[error("the log breaks off: what was in front of that is shown")]
     Torn,
     /// Where it is written to.
     #[error("{name} cannot be written {}", Reason(source))]
@@ -186,12 +186,14 @@ impl<F: Form> Runner<'_, F> {
 
     /// Shows what comes, until there is enough of it or it ends.
     fn read(&mut self, mut source: Source) -> Result<(), RunError> {
+        let mut is_complete = matches!(self.reading.place, Place::File(_));
         loop {
             while let Some(frame) = source.next_frame()? {
                 let now = clock::steady();
                 match frame {
                     Frame::Transaction(transaction) => self.groups.add(transaction, now),
                     Frame::Lost(count) => self.lose(count),
+                    Frame::End => is_complete = true,
                 }
                 self.groups.pass_time(now);
                 if self.show()?.is_ended() {
@@ -221,7 +223,7 @@ impl<F: Form> Runner<'_, F> {
                     Some(again) => source = again,
                     None => return Ok(()),
                 },
-                false if source.is_whole() => return Ok(()),
+                false if is_complete && source.is_whole() => return Ok(()),
                 false => return Err(RunError::Torn),
             }
         }

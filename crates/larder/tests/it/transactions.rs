@@ -44,6 +44,7 @@ backend default { .host = \"{HOST}\"; .port = \"{PORT}\"; }
 backend gone { .host = \"127.0.0.1\"; .port = \"{GONE}\"; }
 sub vcl_recv {
     if (req.url ~ \"^/pass\") { return (pass); }
+    if (req.url ~ \"^/piped\") { return (pipe); }
     if (req.url ~ \"^/made\") { return (synth(299, \"Made\")); }
     if (req.url ~ \"^/again\" && req.restarts == 0) { set req.http.x = \"1\"; return (restart); }
     if (req.url ~ \"^/gone\") { set req.backend_hint = gone; }
@@ -58,10 +59,12 @@ sub vcl_backend_response {
 sub vcl_deliver { unset resp.http.x-from; set resp.http.x-hits = obj.hits; }
 ";
 
-fn served(origin: &Origin, options: &[&str]) -> Varnishd {
+/// A server with that VCL, and the address of the backend that is gone.
+fn served(origin: &Origin, options: &[&str]) -> (Varnishd, String) {
+    let gone = free_port().to_string();
     let address = origin.address();
     let vcl = SITE.replace("{HOST}", &address.ip().to_string()).replace("{PORT}", &address.port().to_string());
-    Varnishd::serve(&vcl.replace("{GONE}", &free_port().to_string()), options)
+    (Varnishd::serve(&vcl.replace("{GONE}", &gone), options), format!("127.0.0.1:{gone}"))
 }
 
 #[test]
@@ -69,9 +72,9 @@ fn a_request_is_told_in_the_records_of_varnish() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("body").field("X-From", "origin").field("Cache-Control", "max-age=100"));
     origin.answer("/page", Answer::ok("<esi:include src=\"/part\"/>").field("Cache-Control", "max-age=100"));
-    let varnishd = served(&origin, &["-p", "vsl_space=8M"]);
+    let (varnishd, gone) = served(&origin, &["-p", "vsl_space=8M"]);
     let place = varnishd.folder.join("run");
-    for url in ["/a", "/a", "/pass", "/made", "/again", "/gone", "/fail", "/no", "/no", "/page"] {
+    for url in ["/a", "/a", "/pass", "/made", "/again", "/gone", "/fail", "/no", "/no", "/page", "/piped"] {
         varnishd.ask("GET", url);
     }
     let of = |url: &str, tags: &str, expected: &str| {
@@ -143,6 +146,7 @@ fn a_request_is_told_in_the_records_of_varnish() {
         "\
 -   VCL_Log        key: failing
 -   VCL_return     fail
+-   VCL_Error      Failed from VCL
 -   RespStatus     503
 -   RespReason     VCL failed
 -   VCL_return     deliver
@@ -152,19 +156,20 @@ fn a_request_is_told_in_the_records_of_varnish() {
     of(
         "/gone",
         "VCL_call,FetchError,BerespStatus,BerespReason,RespStatus",
-        "\
+        &"\
 -   VCL_call       RECV
 -   VCL_call       HASH
 -   VCL_call       MISS
 -   RespStatus     503
 -   VCL_call       DELIVER
 --  VCL_call       BACKEND_FETCH
---  FetchError     connect() failed (111: Connection refused) while connecting to upstream
+--  FetchError     connect() failed (111: Connection refused) while connecting to upstream, upstream: {GONE}
 --  BerespStatus   503
 --  BerespReason   Backend fetch failed
 --  VCL_call       BACKEND_ERROR
 
-",
+"
+        .replace("{GONE}", &gone),
     );
     // A restart is on the level of its request.
     of(
@@ -185,6 +190,18 @@ fn a_request_is_told_in_the_records_of_varnish() {
 ",
     );
     of(
+        "/piped",
+        "VCL_call,BereqURL,BerespStatus",
+        "\
+-   VCL_call       RECV
+-   VCL_call       HASH
+-   VCL_call       PIPE
+--  BereqURL       /piped
+--  BerespStatus   200
+
+",
+    );
+    of(
         "/page",
         "ReqURL,BereqURL",
         "\
@@ -195,8 +212,22 @@ fn a_request_is_told_in_the_records_of_varnish() {
 
 ",
     );
+    // Once with what was fetched, and once with what is there.
+    varnishd.ask("GET", "/page");
+    will_tell("varnishncsa", &place, &["-q", "ReqURL eq \"/page\"", "-F", "%s %b"], "200 4\n200 4\n");
     let calls = told("varnishlog", &place, &["-q", "HitMiss", "-i", "ReqURL,VCL_call"]);
     assert!(calls.contains("ReqURL         /no") && calls.contains("VCL_call       MISS"), "{calls}");
+    // A connection has ended when it is told so, and not when the next one comes.
+    for tag in ["SessOpen", "SessClose"] {
+        let mut count = 0;
+        for _ in 0..TRIES {
+            count = told("varnishlog", &place, &["-g", "raw", "-i", tag]).lines().count();
+            if count == 12 {
+                break;
+            }
+        }
+        assert_eq!(count, 12, "{tag}");
+    }
     // What times and bytes are depends on the machine, how many words they have does not.
     for (tag, words) in [
         ("SessOpen", 7),
@@ -241,7 +272,7 @@ GET /a 200 4 hit 1
 fn who_listens_hears_what_comes_and_masked_tags_are_left_out() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("body"));
-    let varnishd = served(&origin, &[]);
+    let (varnishd, _) = served(&origin, &[]);
     let place = varnishd.folder.join("run");
     assert_eq!(told("varnishlog", &place, &[]), "", "nothing is kept unless that is asked for");
     let listen = |tags: &str| {
@@ -289,7 +320,8 @@ fn a_server_with_an_nginx_conf_tells_its_locations_and_its_cache() {
     fcgi.answer("*", FastCgiReply::html("page"));
     let setup = Setup::new().name("ORIGIN", origin.address()).name("FCGI", fcgi.address());
     let setup = setup.main("daemon off; worker_processes 2; larder_transaction_log on keep=1m;");
-    let site = setup.file("www/file.txt", "file").start(
+    let vcl = "vcl 4.1; backend default none; sub vcl_recv { return (synth(204)); }";
+    let site = setup.file("www/file.txt", "file").file("site.vcl", vcl).start(
         "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
          server {
             listen 127.0.0.1:{PORT};
@@ -302,12 +334,15 @@ fn a_server_with_an_nginx_conf_tells_its_locations_and_its_cache() {
             location ~ \\.php$ { fastcgi_param QUERY_STRING $query_string; fastcgi_pass {FCGI}; }
             location @back { proxy_pass http://{ORIGIN}; }
             location /denied { deny all; }
+            location /asked { auth_request /auth; proxy_pass http://{ORIGIN}; }
+            location = /auth { internal; proxy_pass http://{ORIGIN}; }
+            location /by-vcl { vcl {DIR}/site.vcl; }
          }",
     );
     let place = socket_of(&site);
     let there = std::fs::symlink_metadata(&place).unwrap();
     assert!(there.file_type().is_socket() && there.permissions().mode() & 0o777 == 0o660);
-    for url in ["/file.txt", "/old/a", "/new/a", "/none", "/no", "/denied", "/x.php?a=b"] {
+    for url in ["/file.txt", "/old/a", "/new/a", "/none", "/no", "/denied", "/x.php?a=b", "/asked", "/by-vcl"] {
         site.get(url);
     }
     let of = |url: &str, tags: &str, expected: &str| {
@@ -406,6 +441,28 @@ fn a_server_with_an_nginx_conf_tells_its_locations_and_its_cache() {
 ",
     );
     will_tell("varnishncsa", &place, &["-q", "ReqURL eq \"/new/a\"", "-F", "%s %{Varnish:hitmiss}x"], "200 hit\n");
+    of(
+        "/asked",
+        "Location,BereqURL,RespStatus",
+        "\
+-   Location       /asked
+-   RespStatus     200
+--  Location       = /auth
+--  RespStatus     200
+--  BereqURL       /asked
+--- BereqURL       /auth
+",
+    );
+    of(
+        "/by-vcl",
+        "Location,VCL_call",
+        "\
+-   Location       /by-vcl
+-   VCL_call       RECV
+-   VCL_call       HASH
+-   VCL_call       SYNTH
+",
+    );
     // HTTP/2 is told alike.
     let mut client = Http2Client::connect(site.setup().address()).unwrap();
     assert_eq!(client.get("/new/h2").unwrap().status, 200);

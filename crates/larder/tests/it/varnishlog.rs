@@ -110,6 +110,13 @@ impl Server {
 
     /// What a reader with `-d` writes of these bytes.
     fn told(&self, program: &str, options: &[&str], bytes: &[u8]) -> Output {
+        let mut whole = bytes.to_vec();
+        Frame::append_end(&mut whole);
+        self.cut(program, options, &whole)
+    }
+
+    /// The same of a log that may break off.
+    fn cut(&self, program: &str, options: &[&str], bytes: &[u8]) -> Output {
         let reader = self.reader(program, &[&["-d"], options].concat());
         let (mut stream, asked) = self.accept();
         assert_eq!(asked, Some(Asked::Kept));
@@ -331,9 +338,9 @@ fn what_is_no_log_or_breaks_off_is_told() {
     let cut = &whole[..whole.len() - 3];
     let shown = "/a\n";
     for (bytes, stdout, stderr) in [
-        (&b""[..], "", "the log breaks off inside of a transaction: what was in front of it is shown"),
+        (&b""[..], "", "the log breaks off: what was in front of that is shown"),
         (b"VSL2....", "", "this is no log of a larder of this version"),
-        (cut, shown, "the log breaks off inside of a transaction: what was in front of it is shown"),
+        (cut, shown, "the log breaks off: what was in front of that is shown"),
         (&[&whole[..8], &[255; 8]].concat(), "", "a frame of the log has 4294967295 bytes"),
         (&[&whole[..8], &[1, 0, 0, 0, b'?']].concat(), "", "a frame of the log is of the unknown kind 63"),
     ] {
@@ -510,4 +517,21 @@ fn an_expression_that_takes_too_much_work_matches_nothing_and_is_reported_once()
         let said = text_of(&output.stderr);
         assert!(said.contains("counted as no match") && said.lines().count() == 1, "{said}");
     }
+}
+
+#[test]
+fn what_is_kept_is_whole_or_an_error_and_obeys_no_client() {
+    let server = Server::start();
+    let url = "/\n*   << Request  >> 666\x1b[2J\u{9b}2J\tx";
+    let told = transaction(Kind::Request, 7, &[(Tag::Begin, "req 6 rxreq"), (Tag::ReqUrl, url), (Tag::End, "")]);
+    let bytes = frames(&[told]);
+    let whole = server.told("varnishlog", &["-i", "ReqURL"], &bytes);
+    assert_eq!(
+        text_of(&whole.stdout),
+        "*   << Request  >> 7         \n\
+         -   ReqURL         /\\n*   << Request  >> 666\\x1b[2J\u{c2}\\x9b2J\tx\n\n"
+            .replace('\u{c2}', &text_of(b"\xc2")),
+    );
+    let cut = server.cut("varnishlog", &["-i", "ReqURL"], &bytes);
+    assert!(!cut.status.success() && text_of(&cut.stderr).contains("the log breaks off"), "{}", text_of(&cut.stderr));
 }

@@ -68,6 +68,12 @@ pub struct Connection {
     blocked_at: (u64, usize),
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.client.end_log();
+    }
+}
+
 /// A request head that arrives in several pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Head {

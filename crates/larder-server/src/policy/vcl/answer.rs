@@ -58,6 +58,7 @@ pub fn judge(
                 answer.fresh_until = seconds(cx.now()) + duration;
                 (answer.grace, answer.keep) = (0.0, 0.0);
             }
+            records::fetch::ttl(records::fetch::HFP, seconds(cx.now()), ex);
         }
         Action::Retry => {
             return Judgement::Instead(match again(policy, ex, cx) {

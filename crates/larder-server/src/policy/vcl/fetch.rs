@@ -251,6 +251,7 @@ pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
         }
         None => fetch.bereq.fields.push(b"Connection", b"close"),
     }
+    records::fetch::begin_pipe(ex, cx);
 }
 
 /// Sends the request of [`begin_pipe`] as `vcl_pipe` has left it.

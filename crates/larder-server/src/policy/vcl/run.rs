@@ -91,8 +91,8 @@ fn tell_call(step: Step, ex: &Exchange) {
 fn tell_return(step: Step, ended: &Ended, ex: &Exchange) {
     let Some(open) = log_of(step, ex) else { return };
     open.put(Tag::VclReturn, ended.action.name().as_bytes());
-    if let Some(reason) = ended.reason.as_deref().filter(|_| ended.action == Action::Fail) {
-        open.put(Tag::VclError, reason);
+    if ended.action == Action::Fail {
+        open.put(Tag::VclError, ended.reason.as_deref().unwrap_or(b"Failed from VCL"));
     }
 }
 

@@ -6,6 +6,7 @@ use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::{Fields, Known, KnownSet, status};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
+use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -37,7 +38,10 @@ pub fn turned(policy: &VclPolicy, ended: Ended, ex: &mut Exchange, cx: &Cx) -> T
     match ended.action {
         Action::Synth => synth(policy, ended.status, ended.reason, ex, cx),
         Action::Restart if u32::from(ex.request.way.restarts) >= policy.parameters.max_restarts => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("Too many restarts"));
+            if let Some(open) = &ex.log.client {
+                open.put(Tag::VclError, b"Too many restarts");
+            }
+            cx.local.logs.told_error(cx, ex, LogLevel::Error, format_args!("Too many restarts"));
             ex.request.way.restarts = ex.request.way.restarts.saturating_add(1);
             synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
         }
