@@ -146,7 +146,9 @@ fn a_big_page_is_served_from_disk_in_full_and_in_parts() {
         // What a busy disk does not give within a second is fetched, and is the same page.
         eventually("the disk to give a part of it", || {
             let part = site.ask("GET", "/large", "Range: bytes=10000000-10009999\r\n");
-            assert!(part.status == 206 && part.body == large[10_000_000..10_010_000]);
+            // That may be the answer of the origin, which knows no ranges.
+            let is_whole = part.status == 200 && part.body == large && cached(&part) != "HIT";
+            assert!(is_whole || part.status == 206 && part.body == large[10_000_000..10_010_000]);
             cached(&part) == "HIT"
         });
         eventually("the disk to give the whole of it", || {

@@ -154,8 +154,11 @@ fn the_old_binary_comes_back_when_the_new_one_ends() {
             eventually("the pid file to be the old one's again", || {
                 pid_in(&site.setup.path("nginx.pid")) == Some(old) && !site.setup.path("nginx.pid.oldbin").exists()
             });
-            eventually("the old one to serve", || !children_of(old).is_empty());
-            assert_eq!(site.says("/"), children_of(old)[0].to_string(), "{main} {signal:?}");
+            // A child that is only just made is not yet the process that serves, and one that was killed may be there still.
+            eventually("the old one to serve", || {
+                let children = children_of(old);
+                !children.is_empty() && children.iter().any(|child| site.says("/") == child.to_string())
+            });
             assert!(UnixStream::connect(site.setup.path("site.sock")).is_ok(), "{main} {signal:?}");
         }
     }
