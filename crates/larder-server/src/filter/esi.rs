@@ -16,6 +16,7 @@
 mod element;
 mod expression;
 mod flow;
+mod markup;
 mod nesting;
 mod place;
 mod url;
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use element::{Element, Kind, Nest, Rest};
 use expression::Test;
 pub use flow::{Flow, Turn};
+use markup::Markup;
 pub use nesting::Mark;
 use nesting::Nesting;
 use place::{Found, Vars};
@@ -72,6 +74,10 @@ pub struct Parser {
     nesting: Nesting,
     /// In `<esi:vars>`, what is known of the text.
     vars: Option<Vars>,
+    /// Where all is read, where in the markup of the page it is.
+    markup: Markup,
+    /// Where it was before what is open of what only some see.
+    before: Vec<Markup>,
     /// Between `<!--esi` and its end.
     in_comment: bool,
     element: Element,
@@ -167,6 +173,8 @@ impl Parser {
             removes: false,
             nesting: Nesting::default(),
             vars: None,
+            markup: Markup::default(),
+            before: Vec::new(),
             in_comment: false,
             element: Element::default(),
             findings: Findings::default(),
@@ -423,6 +431,7 @@ impl Parser {
                 Ok(include) => {
                     self.end_reference(events);
                     self.findings.has_variables |= include.written.is_some();
+                    self.markup.pass_unknown();
                     events.push(Event::Include(include));
                 }
                 Err(fault) => self.fault(fault),
@@ -454,8 +463,13 @@ impl Parser {
         let test = test.and_then(Result::ok).map(Box::new);
         self.end_reference(events);
         let has_variables = &mut self.findings.has_variables;
+        let (markup, before) = (&mut self.markup, &mut self.before);
         let mut mark = |mark: Mark| {
             *has_variables |= matches!(mark, Mark::When(Some(_)));
+            match mark {
+                Mark::End => markup.join(before.pop().unwrap_or(*markup)),
+                _ => before.push(*markup),
+            }
             events.push(Event::Mark(mark));
         };
         let begun = (!element.is_end).then(|| self.nesting.begin(nest, test, &mut mark)).flatten();
@@ -468,7 +482,7 @@ impl Parser {
     /// Lets go of what may have become a variable.
     fn end_reference(&mut self, events: &mut Vec<Event>) {
         if let Some(vars) = &mut self.vars {
-            vars.let_go(|found| add(found, events));
+            vars.let_go(&mut self.markup, |found| add(found, events));
         }
     }
 
@@ -476,9 +490,14 @@ impl Parser {
         if self.removes || bytes.is_empty() || !self.nesting.shows() {
             return;
         }
-        let Some(vars) = &mut self.vars else { return events.push(Event::Text(bytes)) };
+        let Some(vars) = &mut self.vars else {
+            if self.rules.is_full {
+                self.markup.pass(&bytes);
+            }
+            return events.push(Event::Text(bytes));
+        };
         let (mut has_any, mut unknown) = (false, 0_u64);
-        vars.feed(&bytes, |found| {
+        vars.feed(&bytes, &mut self.markup, |found| {
             if let Found::Variable(variable, _) = &found {
                 has_any = true;
                 unknown += u64::from(variable.is_unknown());

@@ -204,6 +204,21 @@ fn a_variable_is_a_text_wherever_it_goes_in() {
 }
 
 #[test]
+fn a_variable_in_an_attribute_behind_a_greater_than_is_no_live_link() {
+    let page = "<a title=\"a > b\" href=\"<esi:vars>$(QUERY_STRING{u})</esi:vars>\">A</a>\
+                <button onclick=\"[1].forEach(x => go('<esi:vars>$(QUERY_STRING{u})</esi:vars>'))\">B</button>";
+    let origin = Origin::start().unwrap();
+    let path = "/page?u=javascript:alert('1')";
+    origin.answer(path, html(page));
+    let site = site(&origin, "");
+    for turn in 1..=3 {
+        let shown = text(&site.get(path));
+        assert_eq!(shown.matches("javascript%3Aalert%28%271%27%29").count(), 2, "{turn}: {shown}");
+        assert!(!shown.contains("&#"), "{turn}: {shown}");
+    }
+}
+
+#[test]
 fn a_variable_in_a_url_leads_nowhere_else() {
     let page = "<a>1<esi:include src='/inside/public/$(HTTP_COOKIE{id}|default).html'/>2\
                 <esi:include src='$(QUERY_STRING{u})'/>3<esi:include src='http://$(HTTP_HOST)/host'/>4\

@@ -2,27 +2,14 @@
 
 use bytes::Bytes;
 
+use super::markup::Markup;
 use super::variable::{Place, Reference, Taken, Variable};
 
 /// The text between `<esi:vars>` and its end, which may come in any pieces.
 #[derive(Debug, Default)]
 pub struct Vars {
-    markup: Markup,
     /// What may be a variable, from its `$` on, and its bytes.
     held: Option<(Reference, Vec<u8>)>,
-}
-
-/// Where a text is in the markup of its page. In doubt it is in a tag, where less goes in as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Markup {
-    #[default]
-    Text,
-    /// Behind a `<`.
-    Less,
-    /// In a tag, or in one of its quotes.
-    Tag(Option<u8>),
-    /// In a comment or a declaration.
-    Declaration,
 }
 
 /// What was found.
@@ -35,8 +22,8 @@ pub enum Found {
 }
 
 impl Vars {
-    /// Reads `piece`.
-    pub fn feed(&mut self, piece: &Bytes, mut each: impl FnMut(Found)) {
+    /// Reads `piece`, which comes where `markup` is.
+    pub fn feed(&mut self, piece: &Bytes, markup: &mut Markup, mut each: impl FnMut(Found)) {
         let mut start = 0;
         let mut at = 0;
         while let Some(byte) = piece.get(at) {
@@ -49,7 +36,7 @@ impl Vars {
                     self.held = Some((reference, vec![*byte]));
                     start = at;
                 } else {
-                    self.markup = self.markup.behind(*byte);
+                    markup.take(*byte);
                 }
                 continue;
             };
@@ -57,12 +44,14 @@ impl Vars {
                 Taken::More => bytes.push(*byte),
                 Taken::Whole(variable) => {
                     self.held = None;
-                    each(Found::Variable(variable, self.markup.place()));
+                    let place = markup.place();
+                    markup.pass_variable(variable.default());
+                    each(Found::Variable(variable, place));
                 }
                 // The byte at hand may begin another.
                 Taken::No => {
                     at -= 1;
-                    self.let_go(&mut each);
+                    self.let_go(markup, &mut each);
                 }
             }
             start = at;
@@ -71,33 +60,10 @@ impl Vars {
     }
 
     /// Lets go of what has turned out to be text.
-    pub fn let_go(&mut self, mut each: impl FnMut(Found)) {
+    pub fn let_go(&mut self, markup: &mut Markup, mut each: impl FnMut(Found)) {
         if let Some((_, bytes)) = self.held.take() {
-            self.markup = bytes.iter().fold(self.markup, |markup, byte| markup.behind(*byte));
+            markup.pass(&bytes);
             each(Found::Text(bytes.into()));
-        }
-    }
-}
-
-impl Markup {
-    fn behind(self, byte: u8) -> Self {
-        match (self, byte) {
-            (Self::Text | Self::Less, b'<') => Self::Less,
-            (Self::Less, b'!' | b'?') => Self::Declaration,
-            (Self::Less, b'/') => Self::Tag(None),
-            (Self::Less, _) if byte.is_ascii_alphabetic() => Self::Tag(None),
-            (Self::Text | Self::Less, _) => Self::Text,
-            (Self::Tag(None) | Self::Declaration, b'>') => Self::Text,
-            (Self::Tag(None), b'"' | b'\'') => Self::Tag(Some(byte)),
-            (Self::Tag(Some(quote)), _) if byte == quote => Self::Tag(None),
-            (Self::Tag(_) | Self::Declaration, _) => self,
-        }
-    }
-
-    fn place(self) -> Place {
-        match self {
-            Self::Text => Place::Text,
-            Self::Less | Self::Tag(_) | Self::Declaration => Place::Tag,
         }
     }
 }
@@ -112,7 +78,39 @@ mod tests {
             ("a$(A)b", "a[text]b"),
             ("$(A)$(B{c}|'d')", "[text][text]"),
             ("<img src=\"/$(A)/x\" title='$(B)>$(C)'>$(D)", "<img src=\"/[tag]/x\" title='[tag]>[tag]'>[text]"),
-            ("a < b $(A) <$(B)x>$(C)", "a < b [text] <[tag]x>[text]"),
+            ("a < b $(A) <$(B)x>$(C)", "a < b [text] <[tag]x>[tag]"),
+            // A `>` in quotes.
+            ("<a title='a > b' href='$(A)'>$(B)", "<a title='a > b' href='[tag]'>[text]"),
+            ("<a t=\"it's >\"\nb = 'a>\"'$(A)/>$(B)", "<a t=\"it's >\"\nb = 'a>\"'[tag]/>[tag]"),
+            ("<p don't>$(A)<p x'><a href=\">'>$(B)\">$(C)", "<p don't>[text]<p x'><a href=\">'>[tag]\">[text]"),
+            ("<a b=c'>$(A)<a ='>$(B)</b ='>$(C)", "<a b=c'>[text]<a ='>[text]</b ='>[text]"),
+            ("<a b=$(A)>$(B)<a b=$(A)/c>$(B)", "<a b=[tag]>[text]<a b=[tag]/c>[text]"),
+            ("<a b=$(A)'>$(B)", "<a b=[tag]'>[tag]"),
+            ("<a b=$(A) c='>$(B)", "<a b=[tag] c='>[tag]"),
+            ("<a $(A)='>$(B)", "<a [tag]='>[tag]"),
+            // Texts in which no tag begins.
+            ("<script>'<a b=\">' $(A)</scriptx></SCRIPT\n>$(B)", "<script>'<a b=\">' [tag]</scriptx></SCRIPT\n>[text]"),
+            ("<Style a='b>'>$(A)</style>$(B)", "<Style a='b>'>[tag]</style>[text]"),
+            ("<title>$(A)<a b='</title>$(B)", "<title>[text]<a b='</title>[text]"),
+            ("<title>$(A)</ti$(B)", "<title>[text]</ti[tag]"),
+            ("<script><!--<script></script>$(A)</script>$(B)", "<script><!--<script></script>[tag]</script>[tag]"),
+            ("<script><!-- a --></script>$(A)", "<script><!-- a --></script>[text]"),
+            ("<svg><style><a b='</style>$(A)", "<svg><style><a b='</style>[tag]"),
+            ("<svg><title>$(A)</title></svg>$(B)", "<svg><title>[tag]</title></svg>[text]"),
+            ("<plaintext></plaintext>$(A)", "<plaintext></plaintext>[tag]"),
+            // Comments and declarations.
+            ("<!-- > <a b=' -->$(A)<!--> $(B)<!---> $(C)", "<!-- > <a b=' -->[text]<!--> [text]<!---> [text]"),
+            ("<!-- a --!> $(A)<!-- - -> $(B) - -->$(C)", "<!-- a --!> [text]<!-- - -> [tag] - -->[text]"),
+            ("<!--!>$(A)--><!---!>$(B)-->$(C)", "<!--!>[tag]--><!---!>[tag]-->[text]"),
+            ("<!-- $(A)-> --> $(B)", "<!-- [tag]-> --> [tag]"),
+            (
+                "<!DOCTYPE html \">\">$(A)<?x ?>$(B)</>$(C)</ $(D)>$(E)",
+                "<!DOCTYPE html \">\">[text]<?x ?>[text]</>[text]</ [tag]>[text]",
+            ),
+            ("<![CDATA[ $(A) ]]>$(B)", "<![CDATA[ [tag] ]]>[text]"),
+            ("<![CDATA[ > <a b=' ]]>$(A)", "<![CDATA[ > <a b=' ]]>[tag]"),
+            // What stands for one that is empty.
+            ("$(A|'<i>b</i>')$(B)$(A|'<a b=')$(B)", "[text][text][text][tag]"),
             ("<!-- ' $(A) -->$(B)</p $(C)>", "<!-- ' [tag] -->[text]</p [tag]>"),
             ("$('#id').x($(document))$$(A)$", "$('#id').x($(document))$[text]$"),
             ("$(A$(B)", "$(A[text]"),
@@ -120,16 +118,16 @@ mod tests {
             ("$(A", "$(A"),
         ] {
             for bytes in 1..=text.len() {
-                let (mut vars, mut out) = (Vars::default(), String::new());
+                let (mut vars, mut markup, mut out) = (Vars::default(), Markup::default(), String::new());
                 let mut add = |found: Found| match found {
                     Found::Text(text) => out.push_str(std::str::from_utf8(&text).unwrap()),
                     Found::Variable(_, Place::Text) => out.push_str("[text]"),
                     Found::Variable(_, Place::Tag) => out.push_str("[tag]"),
                 };
                 for piece in text.as_bytes().chunks(bytes) {
-                    vars.feed(&Bytes::copy_from_slice(piece), &mut add);
+                    vars.feed(&Bytes::copy_from_slice(piece), &mut markup, &mut add);
                 }
-                vars.let_go(&mut add);
+                vars.let_go(&mut markup, &mut add);
                 assert_eq!(out, expected, "{text} in pieces of {bytes}");
             }
         }

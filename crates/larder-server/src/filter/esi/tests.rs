@@ -372,3 +372,29 @@ fn it_is_known_whether_all_see_the_same() {
         assert_eq!(findings.has_variables, has_variables, "{page}");
     }
 }
+
+#[test]
+fn a_variable_is_escaped_for_its_place_in_the_whole_page() {
+    for (page, expected) in [
+        ("<a b='x > y' c='<esi:vars>$(A)</esi:vars>'>", "<a b=\\'x > y\\' c=\\'$$\\'>"),
+        ("<a b='>' c='</esi:vars><esi:vars>$(A)'>$(B)", "<a b=\\'>\\' c=\\'$$\\'>$"),
+        ("<script>'<i>'<esi:vars>$(A)</esi:vars></script><esi:vars>$(A)", "<script>\\'<i>\\'$$</script>$"),
+        // Not all see the quote.
+        (
+            "<a b='>'<esi:choose><esi:when test='1==1'>c='</esi:when><esi:otherwise>c='</esi:otherwise></esi:choose>>\
+             <esi:vars>$(A)",
+            "<a b=\\'>\\'{choose {when c=\\'}{otherwise c=\\'}}>$$",
+        ),
+        (
+            "<esi:choose><esi:when test='1==1'><i>c</i></esi:when></esi:choose><esi:vars>$(A)",
+            "{choose {when <i>c</i>}}$",
+        ),
+        // An include may bring one.
+        ("<a b='>' c=<esi:include src='/c'/>><esi:vars>$(A)", "<a b=\\'>\\' c=[/c]>$$"),
+        ("<i>a</i><esi:include src='/c'/><esi:vars>$(A)", "<i>a</i>[/c]$"),
+    ] {
+        for bytes in 1..=page.len() {
+            assert_eq!(read(page.as_bytes(), bytes, FULL).0, expected, "{page} in pieces of {bytes}");
+        }
+    }
+}

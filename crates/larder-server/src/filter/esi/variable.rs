@@ -144,6 +144,11 @@ impl Variable {
         out
     }
 
+    /// What stands for one that is empty.
+    pub fn default(&self) -> &[u8] {
+        &self.default
+    }
+
     /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.default.len() + self.key.as_ref().map_or(0, |key| key.len())
