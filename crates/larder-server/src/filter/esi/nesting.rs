@@ -67,12 +67,6 @@ impl Nesting {
 
     /// Begins an element. `test` is that of a `when`. Returns what is wrong.
     pub fn begin(&mut self, nest: Nest, test: Option<Box<Test>>, mut mark: impl FnMut(Mark)) -> Option<&'static str> {
-        let mut fault = None;
-        // One that stands beside another ends that: nobody means it to be inside.
-        if self.too_deep == 0 && is_beside(nest, self.open.last().map(|last| last.nest)) {
-            fault = Some("an element of ESI without its end");
-            self.close(&mut mark);
-        }
         if self.open.len() == DEPTH_MAX {
             self.too_deep = self.too_deep.saturating_add(1);
             return Some("elements of ESI that lie in each other too deep");
@@ -92,7 +86,7 @@ impl Nesting {
                 Nest::Vars | Nest::Inline => {}
             }
         }
-        misplaced.or(fault)
+        misplaced
     }
 
     /// Why an element may not stand here.
@@ -155,14 +149,5 @@ impl Nesting {
                 }
             }
         }
-    }
-}
-
-/// Whether an element stands beside the innermost that is open, and not in it.
-fn is_beside(nest: Nest, innermost: Option<Nest>) -> bool {
-    match innermost {
-        Some(Nest::When | Nest::Otherwise) => matches!(nest, Nest::When | Nest::Otherwise),
-        Some(Nest::Attempt | Nest::Except) => matches!(nest, Nest::Attempt | Nest::Except),
-        _ => false,
     }
 }

@@ -311,13 +311,23 @@ fn nothing_is_shown_that_stands_where_it_may_not() {
             2,
         ),
         // What does not end, or ends twice.
-        ("<esi:choose><esi:when test='1==1'>a<esi:when test='1==2'>b</esi:choose>c", "{choose {when a}{when b}}c", 2),
+        ("<esi:choose><esi:when test='1==1'>a<esi:when test='1==2'>b</esi:choose>c", "{choose {when a}}c", 2),
+        (
+            "<esi:choose><esi:when test='1==2'>x<esi:when test='1==1'>y</esi:when>z</esi:when></esi:choose>",
+            "{choose {when xz}}",
+            1,
+        ),
+        (
+            "<esi:choose><esi:otherwise>x<esi:when test='1==1'>y</esi:when></esi:otherwise></esi:choose>",
+            "{choose {otherwise x}}",
+            1,
+        ),
         ("<esi:choose><esi:when test='1==1'>a<esi:vars>b</esi:when>c</esi:choose>d", "{choose {when ab}}d", 1),
         ("a<esi:choose><esi:when test='1==1'>b", "a{choose {when b}}", 1),
         ("a<esi:choose>b", "a{choose }", 1),
         ("a<esi:inline>b", "a", 2),
         ("a</esi:choose>b</esi:vars>", "ab", 2),
-        ("<esi:try><esi:attempt>a<esi:except>b</esi:try>c", "{try {attempt a}{except b}}c", 2),
+        ("<esi:try><esi:attempt>a<esi:except>b</esi:try>c", "{try {attempt a}}c", 2),
         ("a<esi:remove><esi:choose></esi:remove>b</esi:choose>", "ab", 2),
         (
             "<esi:choose><esi:when test='1==1'>a<esi:remove></esi:when></esi:remove>b</esi:choose>c",
