@@ -91,13 +91,26 @@ pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
     })
 }
 
-/// Says in a request to an origin that its page may have ESI, where `larder_esi` says so.
-pub fn announce(ex: &mut Exchange, cx: &Cx) {
-    if is_by_directive(ex, cx) {
+/// Says in a request to an origin that its page may have ESI, where `larder_esi` says so. Returns what the client has said
+/// of itself, for [`withdraw`].
+pub fn announce(ex: &mut Exchange, cx: &Cx) -> Option<Vec<Vec<u8>>> {
+    is_by_directive(ex, cx).then(|| {
         let fields = &mut ex.asked.head.fields;
+        let own = fields.get_all(directive::CAPABILITY.0).map(<[u8]>::to_vec).collect();
         fields.set(directive::CAPABILITY.0, directive::CAPABILITY.1);
         // What comes of its pages has other ones, and is not asked for in parts.
         fields.remove_known(CONDITIONAL);
+        own
+    })
+}
+
+/// Takes back what [`announce`] has said, when it is written: includes begin with what the client sent.
+pub fn withdraw(own: Option<Vec<Vec<u8>>>, ex: &mut Exchange) {
+    let Some(own) = own else { return };
+    let fields = &mut ex.asked.head.fields;
+    fields.remove(directive::CAPABILITY.0);
+    for value in own {
+        fields.push(directive::CAPABILITY.0.as_bytes(), &value);
     }
 }
 

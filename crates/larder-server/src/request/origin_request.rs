@@ -36,11 +36,12 @@ pub fn build(
     cx: &Cx,
 ) -> Result<Fetch, Step> {
     let place = place(backend, resolved, ex, cx)?;
-    esi::announce(ex, cx);
+    let own = esi::announce(ex, cx);
     let (protocol, body) = match &backend.protocol {
         Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
         Protocol::Http(parts) => http_request(parts, backend, caches, &place.uri, validators, ex, cx),
     };
+    esi::withdraw(own, ex);
     ex.eval.take_back(place.uri);
     let method_is_head = is_head(&protocol, ex);
     let hash_key = hash_key(backend, ex, cx);

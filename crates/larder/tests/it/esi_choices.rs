@@ -219,6 +219,23 @@ fn a_variable_in_an_attribute_behind_a_greater_than_is_no_live_link() {
 }
 
 #[test]
+fn an_include_without_larder_esi_is_asked_for_as_the_client_has_asked() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/page", html("<a><esi:include src='/echo'/>"));
+    origin.answer("/echo", Answer::ok("echo").field("Cache-Control", "no-store"));
+    let site = site(&origin, "location /echo { larder_esi off; proxy_pass http://{ORIGIN}; }");
+    for (own, expected) in [("", None), ("Surrogate-Capability: own=\"ESI/1.0\"\r\n", Some("own=\"ESI/1.0\""))] {
+        for turn in 1..=2 {
+            assert_eq!(text(&site.ask("GET", "/page", own)), "<a>echo");
+            let seen = origin.requests();
+            assert_eq!(seen.last().unwrap().field("Surrogate-Capability"), expected, "{turn} {own}");
+        }
+    }
+    let page = &origin.requests()[0];
+    assert_eq!(page.field("Surrogate-Capability"), Some("larder=\"ESI/1.0\""));
+}
+
+#[test]
 fn a_variable_in_a_url_leads_nowhere_else() {
     let page = "<a>1<esi:include src='/inside/public/$(HTTP_COOKIE{id}|default).html'/>2\
                 <esi:include src='$(QUERY_STRING{u})'/>3<esi:include src='http://$(HTTP_HOST)/host'/>4\
