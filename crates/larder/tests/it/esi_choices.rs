@@ -236,6 +236,35 @@ fn an_include_without_larder_esi_is_asked_for_as_the_client_has_asked() {
 }
 
 #[test]
+fn a_page_with_an_include_for_one_visitor_is_private() {
+    let shared = |body: &str| {
+        let answer = Answer::ok(body).field("Content-Type", "text/html");
+        answer.field("Cache-Control", "public, max-age=60, s-maxage=100")
+    };
+    let origin = Origin::start().unwrap();
+    origin.answer("/page", shared("<a><esi:include src='/inner'/>"));
+    origin.answer("/inner", shared("<b><esi:include src='/name'/>"));
+    origin.answer("/name", shared("<esi:vars>hello $(HTTP_COOKIE{name})</esi:vars>"));
+    origin.answer("/late", shared("<a><esi:include src='/fresh'/>"));
+    origin.answer("/fresh", html("<esi:vars>hello $(HTTP_COOKIE{name})</esi:vars>").field("Cache-Control", "no-store"));
+    let site = site(&origin, "");
+    let ask = |path: &str| site.ask("GET", path, "Cookie: name=alice\r\n");
+    for turn in 1..=4 {
+        let response = ask("/page");
+        assert_eq!(text(&response), "<a><b>hello alice", "{turn}");
+        assert_eq!(response.field("Cache-Control"), Some("private, max-age=60"), "{turn}");
+    }
+    // Its head goes out before the include is there, but the page remembers it.
+    for turn in 1..=4 {
+        let response = ask("/late");
+        assert_eq!(text(&response), "<a>hello alice", "{turn}");
+        if turn > 2 {
+            assert_eq!(response.field("Cache-Control"), Some("private, max-age=60"), "{turn}");
+        }
+    }
+}
+
+#[test]
 fn a_variable_in_a_url_leads_nowhere_else() {
     let page = "<a>1<esi:include src='/inside/public/$(HTTP_COOKIE{id}|default).html'/>2\
                 <esi:include src='$(QUERY_STRING{u})'/>3<esi:include src='http://$(HTTP_HOST)/host'/>4\

@@ -147,6 +147,7 @@ fn put_together(
     let is_top = copy.vcl.client.esi_level == 0;
     if is_top {
         shared.in_a_row.set(0);
+        *shared.remembered.borrow_mut() = Some(Arc::clone(&read.has_personal));
     }
     let parts = if packs { Parts::Packed(Joined::default()) } else { Parts::Plain(Vec::new()) };
     let mut whole = Whole { parts, bytes_max: if is_top { BYTES_MAX } else { INNER_BYTES_MAX } };
