@@ -480,7 +480,7 @@ fn a_whole_is_never_what_a_client_has_already_nor_a_part() {
         let page = asked.iter().rev().find(|asked| asked.request_line.contains(path)).unwrap();
         assert_eq!(["Range", "If-None-Match", "If-Modified-Since"].map(|name| page.field(name)), [None; 3], "{path}");
     }
-    site.wait_for_log("ESI: an element of which larder leaves the content out");
+    site.wait_for_log("ESI: <esi:inline>, of which larder leaves the content out");
     for turn in 1..=3 {
         let none = site.get("/none");
         assert_eq!((&text(&none)[..], none.field("Surrogate-Control")), ("<p>none", None), "{turn}");

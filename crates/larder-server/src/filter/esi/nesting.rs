@@ -93,7 +93,7 @@ impl Nesting {
     fn misplaced(&mut self, nest: Nest) -> Option<&'static str> {
         let parent = self.open.last_mut();
         match (nest, parent) {
-            (Nest::Inline, _) => Some("an element of which larder leaves the content out"),
+            (Nest::Inline, _) => Some("<esi:inline>, of which larder leaves the content out"),
             (Nest::When, Some(Open { nest: Nest::Choose, has_first: false, .. })) => None,
             (Nest::When, Some(Open { nest: Nest::Choose, .. })) => Some("<esi:when> behind <esi:otherwise>"),
             (Nest::Otherwise, Some(Open { nest: Nest::Choose, has_first, .. })) => {
@@ -121,19 +121,19 @@ impl Nesting {
             return None;
         }
         let Some(at) = self.open.iter().rposition(|open| open.nest == nest) else {
-            return Some("the end of an element of ESI that has no beginning");
+            return Some(unbegun(nest));
         };
-        let is_innermost = at + 1 == self.open.len();
+        let fault = self.open.last().filter(|_| at + 1 < self.open.len()).map(|open| endless(open.nest));
         while self.open.len() > at {
             self.close(&mut mark);
         }
-        (!is_innermost).then_some("an element of ESI without its end")
+        fault
     }
 
     /// Ends all. Returns what is wrong.
     pub fn finish(&mut self, mut mark: impl FnMut(Mark)) -> Option<&'static str> {
         self.too_deep = 0;
-        let fault = (!self.open.is_empty()).then_some("an element of ESI without its end");
+        let fault = self.open.last().map(|open| endless(open.nest));
         while !self.open.is_empty() {
             self.close(&mut mark);
         }
@@ -149,5 +149,31 @@ impl Nesting {
                 }
             }
         }
+    }
+}
+
+fn endless(nest: Nest) -> &'static str {
+    match nest {
+        Nest::Choose => "<esi:choose> without its end",
+        Nest::When => "<esi:when> without its end",
+        Nest::Otherwise => "<esi:otherwise> without its end",
+        Nest::Try => "<esi:try> without its end",
+        Nest::Attempt => "<esi:attempt> without its end",
+        Nest::Except => "<esi:except> without its end",
+        Nest::Vars => "<esi:vars> without its end",
+        Nest::Inline => "<esi:inline> without its end",
+    }
+}
+
+fn unbegun(nest: Nest) -> &'static str {
+    match nest {
+        Nest::Choose => "</esi:choose> without its beginning",
+        Nest::When => "</esi:when> without its beginning",
+        Nest::Otherwise => "</esi:otherwise> without its beginning",
+        Nest::Try => "</esi:try> without its beginning",
+        Nest::Attempt => "</esi:attempt> without its beginning",
+        Nest::Except => "</esi:except> without its beginning",
+        Nest::Vars => "</esi:vars> without its beginning",
+        Nest::Inline => "</esi:inline> without its beginning",
     }
 }

@@ -408,3 +408,15 @@ fn a_variable_is_escaped_for_its_place_in_the_whole_page() {
         }
     }
 }
+
+#[test]
+fn a_fault_of_elements_in_each_other_names_the_element() {
+    for (page, expected) in [
+        ("<esi:inline>a</esi:inline>", "<esi:inline>, of which larder leaves the content out"),
+        ("<esi:choose><esi:when test='1==1'>a</esi:choose>", "<esi:when> without its end"),
+        ("<esi:try>", "<esi:try> without its end"),
+        ("a</esi:vars>", "</esi:vars> without its beginning"),
+    ] {
+        assert_eq!(read(page.as_bytes(), page.len(), FULL).1.first_fault, Some(expected), "{page}");
+    }
+}
