@@ -1,6 +1,6 @@
 //! The pid file: how a running larder is found.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use crate::oserror::CallFailed;
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
+    /// Locked as long as this is there.
+    _lock: Option<File>,
 }
 
 impl PidFile {
@@ -22,7 +24,26 @@ impl PidFile {
         // One write, so that a script which polls for the file sees all digits or none.
         let line = format!("{}\n", std::process::id());
         file.write_all(line.as_bytes()).map_err(failed("write"))?;
-        Ok(PidFile { path: path.to_owned() })
+        Ok(PidFile { path: path.to_owned(), _lock: None })
+    }
+
+    /// Writes our pid to `path` and locks the file, as the programs of Varnish do. Another process that holds the lock
+    /// keeps its file.
+    pub fn write_locked(path: &Path) -> Result<PidFile, CallFailed> {
+        let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(path);
+        let mut file = options.map_err(failed("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let why = "another process runs with this pid file: end it, or name another file with -P";
+                return Err(failed("lock")(io::Error::other(why)));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        }
+        let line = format!("{}\n", std::process::id());
+        file.set_len(0).and_then(|()| file.write_all(line.as_bytes())).map_err(failed("write"))?;
+        Ok(PidFile { path: path.to_owned(), _lock: Some(file) })
     }
 
     /// Renames it, and replaces a file that has that name.
@@ -135,6 +156,20 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         drop(file);
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_locked_file_has_one_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pid");
+        fs::write(&path, "1234567 and much that a crash left behind").unwrap();
+        let file = PidFile::write_locked(&path).unwrap();
+        let said = PidFile::write_locked(&path).unwrap_err().to_string();
+        assert!(said.contains("another process runs with this pid file"), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!path.exists());
+        assert!(PidFile::write_locked(&path).is_ok());
     }
 
     #[test]

@@ -96,6 +96,8 @@ enum Order {
 pub fn run<F: Form>(reading: &Reading, form: &mut F, waiting: Option<Waiting>) -> Result<(), RunError> {
     let query = query(reading)?;
     let signals = signals()?;
+    // Before the output, which a second process would empty.
+    let _pid_file = reading.pid_file.as_deref().map(PidFile::write_locked).transpose()?;
     let path = reading.write.as_deref();
     let output = Output::open(path, reading.append, F::HEAD).map_err(|source| RunError::Output {
         name: path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string()),
@@ -112,7 +114,6 @@ pub fn run<F: Form>(reading: &Reading, form: &mut F, waiting: Option<Waiting>) -
         credit: Credit::new(reading.rate),
     };
     let Some(source) = runner.attach()? else { return Ok(()) };
-    let _pid_file = reading.pid_file.as_deref().map(PidFile::write).transpose()?;
     waiting.map_or(Ok(()), Waiting::leave_terminal)?;
     let ended = runner.read(source);
     runner.form.finish(&mut runner.output.buffer);

@@ -493,6 +493,13 @@ fn a_daemon_writes_a_file_until_it_is_told_to_end() {
     let written = frames(&[request(2, "/a")]);
     stream.write_all(&written).unwrap();
     eventually("its line", || fs::read_to_string(&file).is_ok_and(|found| found == "/a\n"));
+    // A second one with its pid file would tell each request twice.
+    let second = server.reader("varnishncsa", &options);
+    let output = second.wait();
+    let said = text_of(&output.stderr);
+    assert!(!output.status.success() && said.contains("another process runs with this pid file"), "{said}");
+    assert_eq!(fs::read_to_string(&pid_file).unwrap().trim().parse(), Ok(pid));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/a\n");
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
     eventually("its end", || !pid_file.exists());
     assert!(has_gone(&mut stream));
