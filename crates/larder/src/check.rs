@@ -61,7 +61,7 @@ fn try_out(configuration: &Configuration) -> Result<(), StartError> {
     let account = generation::find_account(configuration)?;
     pidfile::try_write(&configuration.pid_path())?;
     folders::make_all(&configuration.config, account.as_ref())?;
-    logs::open_all(&logs::files(&configuration.config))?;
+    logs::open_all(&logs::files(&configuration.config), logs::Links::All)?;
     for plan in sockets::plan(&configuration.config) {
         sockets::try_open(&plan)?;
     }

@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::Config;
+use rustix::fs::{Mode, OFlags};
 
 use crate::account::Account;
 use crate::levels;
+use crate::links;
 use crate::oserror::CallFailed;
 
 /// Makes every folder of `config` for temporary files, caches and certificates, if it does not exist, and gives it to
@@ -43,6 +45,8 @@ fn of(config: &Config) -> BTreeSet<PathBuf> {
     caches.chain(temporary).collect()
 }
 
+/// What another user's link leads to is never given away: that user may have made the link for root's own folders. It may
+/// be used where it belongs to `owner` already.
 fn make(folder: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
     let failed = |call| move |error| CallFailed::on(call, folder.display(), error);
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -53,10 +57,11 @@ fn make(folder: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
     }
     let Some(owner) = owner else { return Ok(()) };
     let metadata = fs::metadata(folder).map_err(failed("stat"))?;
-    if metadata.uid() != owner.uid {
-        chown(folder, Some(owner.uid), None).map_err(failed("chown"))?;
+    if metadata.uid() == owner.uid {
+        return Ok(());
     }
-    Ok(())
+    let opened = links::open(folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map_err(failed("open"))?;
+    links::give(opened, owner.uid, None).map_err(failed("chown"))
 }
 
 #[cfg(test)]
@@ -64,6 +69,32 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn what_a_link_of_another_user_leads_to_is_not_given_away() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let owner = Account { name: "somebody".to_owned(), uid: 65534, gid: 65534, binds_anywhere: false };
+        let (ours, link) = (place.path().join("ours"), place.path().join("link"));
+        let owner_of = |path: &Path| fs::metadata(path).unwrap().uid();
+        fs::create_dir(&ours).unwrap();
+        std::os::unix::fs::symlink(&ours, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(owner.uid), None).unwrap();
+        for folder in [link.clone(), link.join("made")] {
+            let said = make(&folder, Some(&owner)).unwrap_err().to_string();
+            assert!(said.contains("is a symbolic link that another user than root has made"), "{said}");
+            assert_eq!(owner_of(&folder), 0);
+        }
+        // As an administrator moves a cache to another disk.
+        std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
+        make(&link, Some(&owner)).unwrap();
+        assert_eq!(owner_of(&ours), owner.uid);
+        // It has it already.
+        std::os::unix::fs::lchown(&link, Some(owner.uid), None).unwrap();
+        make(&link, Some(&owner)).unwrap();
+    }
 
     #[test]
     fn a_folder_is_made_once_and_its_parent_is_not() {

@@ -9,7 +9,7 @@ use crate::configuration::{Configuration, Rejected};
 use crate::folders;
 use crate::limits;
 use crate::log::{Log, Sink};
-use crate::logs::{self, OpenLog};
+use crate::logs::{self, Links, OpenLog};
 use crate::oserror::CallFailed;
 use crate::serving::Descriptors;
 use crate::sockets::{self, Listener, OpenError};
@@ -60,9 +60,20 @@ impl Generation {
         held: &[Listener],
         log: &Log,
     ) -> Result<Generation, StartError> {
+        Generation::open_by(Links::All, configuration, workers, held, log).await
+    }
+
+    /// The same; logs are found by these links.
+    pub async fn open_by(
+        links: Links,
+        configuration: Configuration,
+        workers: usize,
+        held: &[Listener],
+        log: &Log,
+    ) -> Result<Generation, StartError> {
         let account = find_account(&configuration)?;
         folders::make_all(&configuration.config, account.as_ref())?;
-        let logs = logs::open_all(&logs::files(&configuration.config))?;
+        let logs = logs::open_all(&logs::files(&configuration.config), links)?;
         let plans = sockets::plan(&configuration.config);
         let listeners = sockets::open_all(&plans, workers, held, log).await?;
         Ok(Generation { configuration, account, listeners, logs })

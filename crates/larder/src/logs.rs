@@ -8,12 +8,23 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::{AccessLogTarget, Config, ErrorLog, LogLevel, LogTarget};
+use rustix::fs::{Mode, OFlags};
 
 use crate::account::Account;
 use crate::levels;
+use crate::links;
 use crate::log::{Console, Log, Sink, Target};
 use crate::oserror::CallFailed;
 use crate::paths::{self, DefaultLog, Paths};
+
+/// Which symbolic links on the way to a log are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// All, as by nginx.
+    All,
+    /// Those of [`crate::links`].
+    OfRoot,
+}
 
 /// A log file that is open for appending.
 pub type OpenLog = (PathBuf, OwnedFd);
@@ -37,9 +48,20 @@ pub fn files(config: &Config) -> BTreeSet<PathBuf> {
 }
 
 /// Opens all of `files`, and creates those that do not exist.
-pub fn open_all(files: &BTreeSet<PathBuf>) -> Result<Vec<OpenLog>, CallFailed> {
-    let open = |path: &PathBuf| Ok((path.clone(), open(path)?.into()));
-    files.iter().map(open).collect()
+pub fn open_all(files: &BTreeSet<PathBuf>, links: Links) -> Result<Vec<OpenLog>, CallFailed> {
+    let open = |path: &PathBuf| match links {
+        Links::All => open(path),
+        Links::OfRoot => open_safely(path),
+    };
+    files.iter().map(|path| Ok((path.clone(), open(path)?.into()))).collect()
+}
+
+/// Gives log files to `owner`.
+pub fn give_all(logs: &[OpenLog], owner: &Account) -> Result<(), CallFailed> {
+    logs.iter().try_for_each(|(path, descriptor)| {
+        let copy = descriptor.try_clone().map_err(|error| CallFailed::on("dup", path.display(), error))?;
+        give(&copy.into(), path, Some(owner))
+    })
 }
 
 /// Reopens all of `logs` by their paths, after a rotation, and gives the files to `owner`.
@@ -86,6 +108,21 @@ fn open(path: &Path) -> Result<File, CallFailed> {
         .mode(0o644)
         .open(path)
         .map_err(|error| CallFailed::on("open", path.display(), error))
+}
+
+/// The same in a folder where others may write: neither a link of theirs nor a second name of a file of root's is opened.
+fn open_safely(path: &Path) -> Result<File, CallFailed> {
+    if let Some(file) = standard(path) {
+        return Ok(file);
+    }
+    let failed = |error| CallFailed::on("open", path.display(), error);
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+    let file = File::from(links::open(path, flags, Mode::from_raw_mode(0o644)).map_err(failed)?);
+    match file.metadata() {
+        Ok(there) if there.is_file() && there.nlink() == 1 => Ok(file),
+        Ok(_) => Err(failed(io::Error::other("it is a link, or no file: remove it"))),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Our own standard output or error, if `path` is one of its names, such as `/dev/stderr`. It cannot be opened by name
@@ -158,10 +195,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_log_that_others_may_put_a_link_in_place_of_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, ours) = (folder.path().join("error.log"), folder.path().join("ours"));
+        fs::write(&ours, "ours").unwrap();
+        let files = BTreeSet::from([path.clone()]);
+        fs::hard_link(&ours, &path).unwrap();
+        let said = open_all(&files, Links::OfRoot).unwrap_err().to_string();
+        assert!(said.contains("it is a link, or no file: remove it"), "{said}");
+        fs::remove_file(&path).unwrap();
+        assert!(open_all(&files, Links::OfRoot).is_ok() && path.is_file());
+        if rustix::process::geteuid().is_root() {
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(&ours, &path).unwrap();
+            std::os::unix::fs::lchown(&path, Some(65534), None).unwrap();
+            assert!(open_all(&files, Links::OfRoot).is_err());
+            assert!(open_all(&files, Links::All).is_ok());
+        }
+    }
+
+    #[test]
     fn a_reopened_log_goes_on_at_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
-        let mut logs = open_all(&BTreeSet::from([path.clone()])).unwrap();
+        let mut logs = open_all(&BTreeSet::from([path.clone()]), Links::All).unwrap();
         assert!(path.exists());
         let write = |logs: &[OpenLog], text: &str| {
             find(logs, &path).unwrap().write_all(text.as_bytes()).unwrap();
@@ -180,7 +237,7 @@ mod tests {
         let inner = folder.path().join("logs");
         fs::create_dir(&inner).unwrap();
         let path = inner.join("a.log");
-        let mut logs = open_all(&BTreeSet::from([path.clone()])).unwrap();
+        let mut logs = open_all(&BTreeSet::from([path.clone()]), Links::All).unwrap();
         fs::rename(&inner, folder.path().join("moved")).unwrap();
         assert_eq!(reopen_all(&mut logs, None).len(), 1);
         find(&logs, &path).unwrap().write_all(b"still").unwrap();

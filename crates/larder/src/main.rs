@@ -14,6 +14,7 @@ mod inherit;
 mod invocation;
 mod levels;
 mod limits;
+mod links;
 mod loader;
 mod log;
 mod logs;

@@ -2,16 +2,21 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::links;
 
 /// A socket that is listened at. Its file goes with it, unless another server has put its own there.
 #[derive(Debug)]
 pub struct TellSocket {
     path: PathBuf,
-    /// Device and number of the file.
-    file: (u64, u64),
+    /// The file. Its path may lead to another one by now, where others may write to the folder.
+    file: OwnedFd,
 }
 
 impl TellSocket {
@@ -25,9 +30,20 @@ impl TellSocket {
             Err(_) => {}
         }
         let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-        let made = fs::symlink_metadata(path)?;
-        Ok((TellSocket { path: path.to_owned(), file: (made.dev(), made.ino()) }, listener))
+        let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let made = rustix::fs::fstat(&file)?;
+        let is_socket = FileType::from_raw_mode(made.st_mode) == FileType::Socket;
+        if !is_socket || made.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("another user has put something in its place"));
+        }
+        let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+        fs::set_permissions(by_descriptor, fs::Permissions::from_mode(MODE))?;
+        Ok((TellSocket { path: path.to_owned(), file }, listener))
+    }
+
+    /// Gives it to a user and a group.
+    pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
+        links::give(&self.file, user, Some(group))
     }
 
     /// Where it is.
@@ -42,8 +58,8 @@ fn is_socket(there: &fs::Metadata) -> bool {
 
 impl Drop for TellSocket {
     fn drop(&mut self) {
-        let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.file);
-        if is_ours {
+        let (Ok(there), Ok(ours)) = (fs::symlink_metadata(&self.path), rustix::fs::fstat(&self.file)) else { return };
+        if (there.dev(), there.ino()) == (ours.st_dev, ours.st_ino) {
             // In a folder of root it stays, and tells nobody anything.
             let _ = fs::remove_file(&self.path);
         }
@@ -58,6 +74,25 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn what_takes_its_place_is_not_given_away() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (path, ours) = (folder.path().join("s"), folder.path().join("ours"));
+        fs::write(&ours, "").unwrap();
+        let (socket, _listening) = TellSocket::listen(&path).unwrap();
+        socket.give(65534, 65534).unwrap();
+        assert_eq!(fs::symlink_metadata(&path).unwrap().uid(), 65534);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&ours, &path).unwrap();
+        socket.give(65534, 65534).unwrap();
+        assert_eq!((fs::metadata(&ours).unwrap().uid(), fs::symlink_metadata(&path).unwrap().uid()), (0, 0));
+        drop(socket);
+        assert!(path.is_symlink());
+    }
 
     #[test]
     fn a_socket_takes_the_place_of_one_that_was_left_and_of_nothing_else() {

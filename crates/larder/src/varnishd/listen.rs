@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use larder_vcl::functions::addresses::host_and_port;
@@ -144,7 +144,7 @@ impl Rights {
         let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
         let owners = self.owners().map_err(|why| failed("chown")(io::Error::other(why)))?;
         if owners != (None, None) {
-            chown(path, owners.0, owners.1).map_err(failed("chown"))?;
+            lchown(path, owners.0, owners.1).map_err(failed("chown"))?;
         }
         match self.mode {
             Some(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed("chmod")),

@@ -1,6 +1,5 @@
 //! The process: it loads VCLs, serves one of them, and obeys the CLI and signals.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -72,9 +71,8 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let stats_socket = tell_stats(&workdir, asks, &log);
     let transactions = Hub::new(asked.settings.log());
     let log_socket = tell_transactions(&workdir, &transactions, &log);
-    let sockets: Vec<TellSocket> = stats_socket.into_iter().chain(log_socket).collect();
-    let paths = sockets.iter().map(|socket| socket.path().to_owned()).collect();
-    let fixed = fixed(asked, &workdir, paths, transactions)?;
+    let sockets = stats_socket.into_iter().chain(log_socket).collect();
+    let fixed = fixed(asked, &workdir, sockets, transactions)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
     log.redirect(site.sinks());
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
@@ -115,7 +113,6 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     }
     state.site.stop(&state.log).await;
     state.site.close();
-    drop(sockets);
     drop(pid_file);
     Ok(())
 }
@@ -177,20 +174,18 @@ fn say_what_has_no_effect(settings: &Settings, log: &Log) {
 fn fixed(
     asked: &Serve,
     workdir: &Workdir,
-    sockets: Vec<PathBuf>,
+    sockets: Vec<TellSocket>,
     transactions: Arc<Hub>,
 ) -> Result<Fixed, EndpointError> {
     // Nobody reads the standard error of a daemon.
     let log = (!asked.in_foreground).then(|| workdir.path().join("error.log"));
-    let folder = Some(workdir.path().to_owned()).filter(|_| workdir.is_temporary());
     Ok(Fixed {
         endpoints: listen::resolve(&asked.endpoints)?,
         storages: asked.storages.clone(),
         folder: workdir.path().to_owned(),
         identity: asked.identity.clone().unwrap_or_else(hostname),
         log: log.as_ref().map_or("stderr".to_owned(), |path| path.display().to_string()),
-        owned: log.into_iter().chain(folder).collect(),
-        shared: sockets,
+        sockets,
         transactions,
     })
 }

@@ -1,6 +1,5 @@
 //! What is served: configuration, sockets, workers.
 
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +18,12 @@ use crate::configuration::{self, Configuration};
 use crate::generation::{self, Generation, StartError};
 use crate::hostname::hostname;
 use crate::log::{Log, Sink};
+use crate::logs::{self, Links};
 use crate::oserror::CallFailed;
 use crate::paths::DefaultLog;
 use crate::serving::{Server, ServingOptions};
 use crate::sockets;
+use crate::tell_socket::TellSocket;
 
 /// What stays as it is while the process runs.
 pub struct Fixed {
@@ -36,10 +37,8 @@ pub struct Fixed {
     pub identity: String,
     /// Where the error log is.
     pub log: String,
-    /// What the account that serves has to own, besides the folders of the configuration.
-    pub owned: Vec<PathBuf>,
-    /// What its group may use, too.
-    pub shared: Vec<PathBuf>,
+    /// The sockets of the folder, which go to the account that serves and its group.
+    pub sockets: Vec<TellSocket>,
     /// The transaction log.
     pub transactions: Arc<Hub>,
 }
@@ -106,15 +105,13 @@ impl Site {
     pub async fn open(fixed: Fixed, settings: &Settings, user: Option<&str>, log: &Log) -> Result<Site, StartError> {
         let configuration = fixed.configuration(settings, None, user)?;
         let workers = generation::worker_count(&configuration);
-        let generation = Generation::open(configuration, workers, &[], log).await?;
+        let generation = Generation::open_by(Links::OfRoot, configuration, workers, &[], log).await?;
         fixed.endpoints.iter().try_for_each(Found::give_rights)?;
         if let Some(account) = generation.account.as_ref().filter(|account| account.uid != 0) {
-            for path in &fixed.owned {
-                chown(path, Some(account.uid), None).map_err(|error| CallFailed::on("chown", path.display(), error))?;
-            }
-            for path in &fixed.shared {
-                chown(path, Some(account.uid), Some(account.gid))
-                    .map_err(|error| CallFailed::on("chown", path.display(), error))?;
+            logs::give_all(&generation.logs, account)?;
+            for socket in &fixed.sockets {
+                let given = socket.give(account.uid, account.gid);
+                given.map_err(|error| CallFailed::on("chown", socket.path().display(), error))?;
             }
             account.become_it()?;
         }
@@ -161,7 +158,8 @@ impl Site {
     /// Starts the workers, or if they run, has them serve this from now on. After an error everything is as it was.
     pub async fn serve(&mut self, settings: &Settings, served: &Served<'_>, log: &Log) -> Result<(), StartError> {
         let configuration = self.fixed.configuration(settings, Some(served), None)?;
-        let generation = Generation::open(configuration, self.workers, &self.generation.listeners, log).await?;
+        let listeners = &self.generation.listeners;
+        let generation = Generation::open_by(Links::OfRoot, configuration, self.workers, listeners, log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;
         let config = configuration.config.clone();
@@ -224,8 +222,7 @@ mod tests {
                 folder: "/srv/v \"\\".into(),
                 identity: "me".to_owned(),
                 log: "stderr".to_owned(),
-                owned: Vec::new(),
-                shared: Vec::new(),
+                sockets: Vec::new(),
                 transactions: Arc::default(),
             };
             let mut settings = Settings::default();

@@ -12,13 +12,22 @@
 //! _.vsm_mgt/_.secret  where the secret is, and a zero byte
 //! ```
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+//!
+//! The account that serves may own the folder, and root writes into it: what is there already is never followed to
+//! another place.
+
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::links;
 use crate::oserror::CallFailed;
 use crate::scratch::Scratch;
 
@@ -26,8 +35,12 @@ use crate::scratch::Scratch;
 #[derive(Debug)]
 pub struct Workdir {
     path: PathBuf,
+    /// The same, open.
+    folder: OwnedFd,
+    /// Its [`INDEX_FOLDER`], open.
+    index: OwnedFd,
     /// Removed with its content when the server ends, if nobody can know the folder.
-    scratch: Option<Scratch>,
+    _scratch: Option<Scratch>,
     /// Locked while this server runs.
     _pid: File,
 }
@@ -48,7 +61,12 @@ impl Workdir {
             .mode(0o755)
             .create(path.join(INDEX_FOLDER))
             .map_err(|error| CallFailed::on("mkdir", path.display(), error))?;
-        Ok(Workdir { _pid: lock(&path)?, path, scratch })
+        let open = |path: &Path| {
+            let opened = links::open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+            opened.map_err(|error| CallFailed::on("open", path.display(), error))
+        };
+        let (folder, index) = (open(&path)?, open(&path.join(INDEX_FOLDER))?);
+        Ok(Workdir { _pid: lock(&folder, &path)?, path, folder, index, _scratch: scratch })
     }
 
     /// Where it is.
@@ -56,24 +74,11 @@ impl Workdir {
         &self.path
     }
 
-    /// Whether it goes when the server ends.
-    pub fn is_temporary(&self) -> bool {
-        self.scratch.is_some()
-    }
-
     /// Writes a secret that nobody can guess, for those who may read files of this user.
     pub fn new_secret(&self) -> Result<PathBuf, CallFailed> {
-        let path = self.path.join("_.secret");
-        let failed = |call| move |error: io::Error| CallFailed::on(call, "_.secret", error);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("unlink")(error)),
-            Ok(()) | Err(_) => {}
-        }
-        let letters = random_letters().map_err(failed("read"))?;
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed("open"))?;
-        file.write_all(format!("{letters}\n").as_bytes()).map_err(failed("write"))?;
-        Ok(path)
+        let letters = random_letters().map_err(|error| CallFailed::on("read", "_.secret", error))?;
+        make(&self.folder, "_.secret", 0o600, format!("{letters}\n").as_bytes())?;
+        Ok(self.path.join("_.secret"))
     }
 
     /// Notes where the CLI and its secret are.
@@ -96,11 +101,23 @@ impl Workdir {
 
     /// Writes a file as a whole: whoever looks sees all of it or none.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), CallFailed> {
-        let folder = self.path.join(INDEX_FOLDER);
-        let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
-        fs::write(&new, bytes).map_err(|error| CallFailed::on("write", new.display(), error))?;
-        fs::rename(&new, &path).map_err(|error| CallFailed::on("rename", path.display(), error))
+        let new = format!("{name}.new");
+        make(&self.index, &new, 0o644, bytes)?;
+        let renamed = rustix::fs::renameat(&self.index, &new, &self.index, name);
+        renamed.map_err(|error| CallFailed::on("rename", new, error))
     }
+}
+
+/// Makes a file in place of one of that name.
+fn make(folder: &OwnedFd, name: &str, mode: u32, bytes: &[u8]) -> Result<(), CallFailed> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(CallFailed::on("unlink", name, error)),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode));
+    let mut file = File::from(made.map_err(|error| CallFailed::on("open", name, error))?);
+    file.write_all(bytes).map_err(|error| CallFailed::on("write", name, error))
 }
 
 /// The folder that `-n` names, in varnishd's if it has no slash in front. Without a name it is that of a server which root
@@ -110,11 +127,20 @@ pub fn place(asked: Option<&Path>) -> PathBuf {
 }
 
 /// Says that a folder is ours, unless another server runs in it.
-fn lock(folder: &Path) -> Result<File, CallFailed> {
-    let path = folder.join("_.pid");
-    let failed = |call| move |error: io::Error| CallFailed::on(call, folder.join("_.pid").display(), error);
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(&path);
-    let mut file = options.map_err(failed("open"))?;
+fn lock(folder: &OwnedFd, path: &Path) -> Result<File, CallFailed> {
+    let failed = |call| move |error: io::Error| CallFailed::on(call, path.join("_.pid").display(), error);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(folder, "_.pid", flags, Mode::from_raw_mode(0o644));
+    let refused = || failed("open")(io::Error::other("it is a link, or no file: remove it"));
+    let mut file = match opened {
+        Ok(file) => File::from(file),
+        Err(Errno::LOOP) => return Err(refused()),
+        Err(error) => return Err(failed("open")(error.into())),
+    };
+    let there = file.metadata().map_err(failed("fstat"))?;
+    if !there.is_file() || there.nlink() > 1 {
+        return Err(refused());
+    }
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -145,7 +171,49 @@ const INDEX_FOLDER: &str = "_.vsm_mgt";
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn files_that_links_in_the_folder_lead_to_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, ours) = (folder.path().join("a"), folder.path().join("ours"));
+        fs::create_dir_all(path.join(INDEX_FOLDER)).unwrap();
+        fs::write(&ours, "ours").unwrap();
+        let pid = path.join("_.pid");
+        for hard in [false, true] {
+            if hard { fs::hard_link(&ours, &pid) } else { symlink(&ours, &pid) }.unwrap();
+            let said = Workdir::open(Some(&path)).unwrap_err().to_string();
+            assert!(said.contains("it is a link, or no file: remove it"), "{said}");
+            fs::remove_file(&pid).unwrap();
+        }
+        for name in ["_.secret", "_.vsm_mgt/_.cli", "_.vsm_mgt/_.cli.new", "_.vsm_mgt/_.index.new"] {
+            symlink(&ours, path.join(name)).unwrap();
+        }
+        let workdir = Workdir::open(Some(&path)).unwrap();
+        workdir.new_secret().unwrap();
+        workdir.note_cli(&[], None).unwrap();
+        assert_eq!(fs::read_to_string(&ours).unwrap(), "ours");
+        assert!(path.join("_.secret").symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_folder_that_another_user_has_linked_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("a"), folder.path().join("elsewhere"));
+        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&elsewhere).unwrap();
+        symlink(&elsewhere, path.join(INDEX_FOLDER)).unwrap();
+        assert!(Workdir::open(Some(&path)).is_ok());
+        std::os::unix::fs::lchown(path.join(INDEX_FOLDER), Some(65534), None).unwrap();
+        let said = Workdir::open(Some(&path)).unwrap_err().to_string();
+        assert!(said.contains("is a symbolic link that another user than root has made"), "{said}");
+    }
 
     #[test]
     fn a_folder_has_one_server_and_says_where_its_cli_is() {

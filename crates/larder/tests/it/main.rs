@@ -65,6 +65,7 @@ mod unreadable;
 mod upgrade;
 mod varnishd;
 mod varnishd_cli;
+mod varnishd_folder;
 mod varnishlog;
 mod varnishstat;
 mod vcl;
