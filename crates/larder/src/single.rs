@@ -120,7 +120,10 @@ impl Single {
             Ok(generation) => {
                 self.neighbours.remove_unix(&self.generation.listeners, &generation.listeners);
                 self.log.redirect(generation.sinks());
-                self.generation = generation;
+                let old = std::mem::replace(&mut self.generation, generation).configuration;
+                let new = &self.generation.configuration;
+                let (old, new) = ((&old.config, &*old.pid_path()), (&new.config, &*new.pid_path()));
+                transaction_log::follow(old, new, self.log_socket.as_ref(), &self.log);
             }
             Err(failure) => self.log.write_rendered(&failure.rendered()),
         }

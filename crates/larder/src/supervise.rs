@@ -244,8 +244,8 @@ impl Supervisor {
         }
         if let Some(pending) = self.pending.take() {
             self.neighbours.remove_unix(&self.current.listeners, &pending.listeners);
-            self.current = pending;
-            self.adopt();
+            let old = std::mem::replace(&mut self.current, pending);
+            self.adopt(&old.configuration);
             self.log.write(LogLevel::Notice, "the new configuration holds");
         }
         if self.phase == Phase::Starting {
@@ -257,8 +257,12 @@ impl Supervisor {
     }
 
     /// Uses the log and the pid file of the current generation.
-    fn adopt(&mut self) {
+    fn adopt(&mut self, old: &Configuration) {
         self.log.redirect(self.current.sinks());
+        let new = &self.current.configuration;
+        let socket = self.log_socket.as_ref().map(|(socket, _)| socket);
+        let (old, new) = ((&old.config, &*old.pid_path()), (&new.config, &*new.pid_path()));
+        transaction_log::follow(old, new, socket, &self.log);
         self.redirect_stderr();
         if self.neighbours.successor.is_some() {
             // The pid file's path belongs to the new binary.
@@ -367,8 +371,8 @@ impl Supervisor {
     async fn hand_over(&mut self, generation: Generation) {
         let Some(process) = &mut self.process else {
             self.neighbours.remove_unix(&self.current.listeners, &generation.listeners);
-            self.current = generation;
-            self.adopt();
+            let old = std::mem::replace(&mut self.current, generation);
+            self.adopt(&old.configuration);
             return self.start_process().await;
         };
         match process.configure(&generation, self.workers, None).await {

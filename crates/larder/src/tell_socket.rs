@@ -8,6 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::links;
 
@@ -17,12 +19,14 @@ pub struct TellSocket {
     path: PathBuf,
     /// The file. Its path may lead to another one by now, where others may write to the folder.
     file: OwnedFd,
+    has_replaced: bool,
 }
 
 impl TellSocket {
     /// Listens at a path, for the account that owns it and its group. A socket that is there is replaced: whoever listened
     /// at it has ended, or gives way.
     pub fn listen(path: &Path) -> io::Result<(TellSocket, UnixListener)> {
+        let has_replaced = is_listened_at(path);
         match fs::symlink_metadata(path) {
             Ok(there) if !is_socket(&there) => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(_) => fs::remove_file(path)?,
@@ -38,12 +42,33 @@ impl TellSocket {
         }
         let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
         fs::set_permissions(by_descriptor, fs::Permissions::from_mode(MODE))?;
-        Ok((TellSocket { path: path.to_owned(), file }, listener))
+        Ok((TellSocket { path: path.to_owned(), file, has_replaced }, listener))
     }
 
     /// Gives it to a user and a group.
     pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
         links::give(&self.file, user, Some(group))
+    }
+
+    /// Whether somebody else was listening there.
+    pub fn has_replaced(&self) -> bool {
+        self.has_replaced
+    }
+
+    /// Whether its file is there.
+    pub fn is_there(&self) -> bool {
+        let (Ok(there), Ok(ours)) = (fs::symlink_metadata(&self.path), rustix::fs::fstat(&self.file)) else {
+            return false;
+        };
+        (there.dev(), there.ino()) == (ours.st_dev, ours.st_ino)
+    }
+
+    /// Removes its file, so that nobody new connects.
+    pub fn remove(&self) {
+        if self.is_there() {
+            // In a folder of root it stays, and tells nobody anything.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     /// Where it is.
@@ -52,17 +77,21 @@ impl TellSocket {
     }
 }
 
+/// Whether somebody accepts connections there, or will when there is room.
+fn is_listened_at(path: &Path) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let Ok(address) = SocketAddrUnix::new(path) else { return false };
+    let Ok(client) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    matches!(connect(&client, &address), Ok(()) | Err(Errno::AGAIN))
+}
+
 fn is_socket(there: &fs::Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&there.file_type())
 }
 
 impl Drop for TellSocket {
     fn drop(&mut self) {
-        let (Ok(there), Ok(ours)) = (fs::symlink_metadata(&self.path), rustix::fs::fstat(&self.file)) else { return };
-        if (there.dev(), there.ino()) == (ours.st_dev, ours.st_ino) {
-            // In a folder of root it stays, and tells nobody anything.
-            let _ = fs::remove_file(&self.path);
-        }
+        self.remove();
     }
 }
 
@@ -101,6 +130,7 @@ mod tests {
         let (old, _listening) = TellSocket::listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         let (new, _new_listening) = TellSocket::listen(&path).unwrap();
+        assert!(new.has_replaced() && !old.has_replaced() && new.is_there() && !old.is_there());
         drop(old);
         assert!(UnixStream::connect(new.path()).is_ok(), "the new one is there");
         drop(new);

@@ -38,7 +38,13 @@ fn usual(pid_path: &Path) -> PathBuf {
 pub fn listen(config: &Config, pid_path: &Path, log: &Log) -> Option<(TellSocket, UnixListener)> {
     let path = path(config, pid_path)?;
     match TellSocket::listen(&path) {
-        Ok(listening) => Some(listening),
+        Ok((socket, listener)) => {
+            if socket.has_replaced() {
+                let place = path.display();
+                log.write(LogLevel::Notice, &format!("another process told its transaction log at {place}: now we do"));
+            }
+            Some((socket, listener))
+        }
         Err(error) => {
             let is_asked_for = config.main.transaction_log.place != TransactionLogPlace::Usual;
             let level = if is_asked_for { LogLevel::Error } else { LogLevel::Notice };
@@ -58,6 +64,27 @@ pub fn hub(config: &Config, socket: Option<OwnedFd>) -> Arc<Hub> {
         eprintln!("larder: [error] larder varnishlog will find no log: {}", CallFailed::new("thread", error));
     }
     hub
+}
+
+/// After a reload: says where the log is told from now on if the configuration has another place for it, which a process
+/// that runs cannot take. With `off`, `socket` is removed, so that nobody new hears anything.
+pub fn follow(old: (&Config, &Path), new: (&Config, &Path), socket: Option<&TellSocket>, log: &Log) {
+    let wanted = path(new.0, new.1);
+    if wanted == path(old.0, old.1) {
+        return;
+    }
+    let now = match (socket, &wanted) {
+        (Some(socket), None) => {
+            socket.remove();
+            return log.write(LogLevel::Notice, "\"larder_transaction_log\" is off now: nobody new can read the log");
+        }
+        // It is back where the log is told.
+        (Some(socket), Some(wanted)) if socket.is_there() && socket.path() == wanted => return,
+        (Some(socket), Some(_)) if socket.is_there() => format!("the log is told at {}", socket.path().display()),
+        _ => "the log is told nowhere".to_owned(),
+    };
+    let what = "\"larder_transaction_log\" has another place now: it is used from the next start on; until then";
+    log.write(LogLevel::Warn, &format!("{what} {now}"));
 }
 
 /// How the log is kept under `config`.

@@ -491,3 +491,29 @@ fn what_is_kept_follows_the_configuration_and_off_is_off() {
         Setup::new().main("daemon off; larder_transaction_log off;").start("server { listen 127.0.0.1:{PORT}; }");
     assert!(!socket_of(&site).exists());
 }
+
+#[test]
+fn another_place_of_the_log_waits_for_a_start_and_off_holds_at_once() {
+    for processes in ["worker_processes 1;", "master_process off;"] {
+        let setup =
+            Setup::new().main(&format!("daemon off; {processes} larder_transaction_log {{DIR}}/a.sock keep=1m;"));
+        let site = setup.file("www/a.txt", "a").start("server { listen 127.0.0.1:{PORT}; }");
+        let (place, other) = (site.setup().path("a.sock"), site.setup().path("b.sock"));
+        let change = |from: &str, to: &str, said: &str| {
+            let text = std::fs::read_to_string(site.setup().path("nginx.conf")).unwrap();
+            assert!(text.contains(from), "{text}");
+            site.setup().write_raw(&text.replace(from, to));
+            site.signal(larder_testkit::Signal::Hup);
+            site.wait_for_log(said);
+        };
+        change("a.sock", "b.sock", &format!("until then the log is told at {}", place.display()));
+        assert!(place.exists() && !other.exists());
+        site.get("/a.txt");
+        will_tell("varnishncsa", &place, &["-F", "%U"], "/a.txt\n");
+        let place_and_keep = format!("{} keep=1m", other.display());
+        change(&place_and_keep, "off", "\"larder_transaction_log\" is off now");
+        assert!(!place.exists() && !other.exists());
+        change("_log off", "_log on", "until then the log is told nowhere");
+        assert!(!place.exists() && !socket_of(&site).exists());
+    }
+}
