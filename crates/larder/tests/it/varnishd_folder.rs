@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Folder, Signal, free_port, signal_to};
+use larder_testkit::{Folder, Signal, end_of, free_port, signal_to};
 
 use crate::running_varnishd::GOOD;
 use crate::site::{binary, eventually};
@@ -50,9 +50,9 @@ fn what_the_account_that_serves_has_linked_stays_with_root() {
             // It is replaced, whoever has made it.
             eventually("it serves", || TcpStream::connect(&listen).is_ok());
             signal_to(child.id(), Signal::Term).unwrap();
-            assert_eq!(child.wait().unwrap().code(), Some(0), "{name}");
+            assert_eq!(end_of(&mut child).expect("it ends").code(), Some(0), "{name}");
         } else {
-            assert_eq!(child.wait().unwrap().code(), Some(1), "{name}");
+            assert_eq!(end_of(&mut child).expect("it ends").code(), Some(1), "{name}");
         }
         assert_eq!(fs::read_to_string(folder.join("ours/file")).unwrap(), "ours", "{name}");
         for path in ["ours", "ours/file"] {
