@@ -249,7 +249,7 @@ mod tests {
     fn bytes_are_printed_by_their_tag() {
         let bytes = b"a\"\xff\n\0b";
         for (tag, expected) in [
-            (Tag::VclLog, "         7 VCL_Log        b a\"\u{fffd}\n\n"),
+            (Tag::VclLog, "         7 VCL_Log        b a\"\u{fffd}\\n\n"),
             (Tag::Debug, "         7 Debug          b \"a\"%ff%0a%00b\"\n"),
             (Tag::H2RxHdr, "         7 H2RxHdr        b [6122ff0a0062]\n"),
         ] {
