@@ -33,16 +33,8 @@ impl PidFile {
         let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
         let options = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(path);
         let mut file = options.map_err(failed("open"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let why = "another process runs with this pid file: end it, or name another file with -P";
-                return Err(failed("lock")(io::Error::other(why)));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
-        }
-        let line = format!("{}\n", std::process::id());
-        file.set_len(0).and_then(|()| file.write_all(line.as_bytes())).map_err(failed("write"))?;
+        let busy = "another process runs with this pid file: end it, or name another file with -P";
+        lock_and_write(&mut file, path, busy)?;
         Ok(PidFile { path: path.to_owned(), _lock: Some(file) })
     }
 
@@ -57,6 +49,17 @@ impl PidFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Locks a file and writes our pid to it; `busy` says what to do if another process holds the lock.
+pub fn lock_and_write(file: &mut File, path: &Path, busy: &'static str) -> Result<(), CallFailed> {
+    let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => failed("lock")(io::Error::other(busy)),
+        TryLockError::Error(error) => failed("lock")(error),
+    })?;
+    let line = format!("{}\n", std::process::id());
+    file.set_len(0).and_then(|()| file.write_all(line.as_bytes())).map_err(failed("write"))
 }
 
 impl Drop for PidFile {

@@ -1,5 +1,8 @@
 //! The process: it loads VCLs, serves one of them, and obeys the CLI and signals.
 
+use std::io;
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -34,7 +37,6 @@ use crate::log::{Console, Log};
 use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::signals::{Received, Signals};
-use crate::spawn;
 use crate::tell_socket::TellSocket;
 use crate::varnishstat::point;
 
@@ -68,9 +70,12 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let pid_file = asked.pid_file.as_deref().map(PidFile::write).transpose()?;
     let (listeners, secret) = open_cli(asked, &workdir)?;
     let (asks, mut asked_for_stats) = mpsc::channel(ASKS_MAX);
-    let stats_socket = tell_stats(&workdir, asks, &log);
+    let path = workdir.path().join(STATS_SOCKET);
+    let stats_socket =
+        tell(&path, "larder varnishstat will find no counters", &log, |listener| tell_stats(listener, asks));
     let transactions = Hub::new(asked.settings.log());
-    let log_socket = tell_transactions(&workdir, &transactions, &log);
+    let (path, hub) = (workdir.path().join(LOG_SOCKET), Arc::clone(&transactions));
+    let log_socket = tell(&path, "larder varnishlog will find no log", &log, |listener| vsl::serve(listener, hub));
     let sockets = stats_socket.into_iter().chain(log_socket).collect();
     let fixed = fixed(asked, &workdir, sockets, transactions)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
@@ -90,7 +95,7 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
         spawn_local(server::call(manager.clone(), Rc::clone(&desk)));
     }
     if let Some(waiting) = waiting {
-        leave_terminal(waiting)?;
+        waiting.leave_terminal()?;
     }
     loop {
         tokio::select! {
@@ -117,41 +122,21 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     Ok(())
 }
 
-/// Tells the counters at the socket of the folder, from when the process listens to `asks`.
-fn tell_stats(workdir: &Workdir, asks: mpsc::Sender<Asked>, log: &Log) -> Option<TellSocket> {
-    let path = workdir.path().join(STATS_SOCKET);
-    let listening = TellSocket::listen(&path).and_then(|(socket, listener)| {
-        listener.set_nonblocking(true)?;
-        Ok((socket, UnixListener::from_std(listener)?))
-    });
-    match listening {
-        Ok((socket, listener)) => {
-            spawn_local(stats_socket::accept(listener, asks));
-            Some(socket)
-        }
-        Err(error) => {
-            let why = CallFailed::on("bind", path.display(), error);
-            log.write(LogLevel::Warn, &format!("larder varnishstat will find no counters: {why}"));
-            None
-        }
-    }
+/// Listens at a socket of the folder, for `serve` to tell what is `told`. The server goes on without it.
+fn tell(path: &Path, told: &str, log: &Log, serve: impl FnOnce(StdListener) -> io::Result<()>) -> Option<TellSocket> {
+    let listening = TellSocket::listen(path).and_then(|(socket, listener)| serve(listener).map(|()| socket));
+    let say = |error| {
+        let why = CallFailed::on("bind", path.display(), error);
+        log.write(LogLevel::Warn, &format!("{told}: {why}"));
+    };
+    listening.map_err(say).ok()
 }
 
-/// Tells the transaction log at the socket of the folder.
-fn tell_transactions(workdir: &Workdir, transactions: &Arc<Hub>, log: &Log) -> Option<TellSocket> {
-    let path = workdir.path().join(LOG_SOCKET);
-    let listening = TellSocket::listen(&path).and_then(|(socket, listener)| {
-        vsl::serve(listener, Arc::clone(transactions))?;
-        Ok(socket)
-    });
-    match listening {
-        Ok(socket) => Some(socket),
-        Err(error) => {
-            let why = CallFailed::on("bind", path.display(), error);
-            log.write(LogLevel::Warn, &format!("larder varnishlog will find no log: {why}"));
-            None
-        }
-    }
+/// Tells the counters, from when the process listens to `asks`.
+fn tell_stats(listener: StdListener, asks: mpsc::Sender<Asked>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    spawn_local(stats_socket::accept(UnixListener::from_std(listener)?, asks));
+    Ok(())
 }
 
 /// Waits until the next VCL is to rest.
@@ -211,13 +196,6 @@ fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Optio
 
 fn banner_storages(asked: &Serve) -> String {
     asked.storages.iter().map(|storage| format!("-s{}", storage.name)).collect::<Vec<_>>().join(",")
-}
-
-/// We are ready: the caller may go on, and what it sees of us ends.
-fn leave_terminal(waiting: Waiting) -> Result<(), CallFailed> {
-    waiting.tell()?;
-    let null = spawn::null()?;
-    nix::unistd::dup2_stderr(&null).map_err(|error| CallFailed::new("dup2", error))
 }
 
 /// Loads the VCLs of the command line, carries out the commands of `-I`, and begins to serve.

@@ -16,7 +16,7 @@
 //! The account that serves may own the folder, and root writes into it: what is there already is never followed to
 //! another place.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -29,6 +29,7 @@ use rustix::io::Errno;
 
 use crate::links;
 use crate::oserror::CallFailed;
+use crate::pidfile;
 use crate::scratch::Scratch;
 
 /// The folder, with what a server keeps in it.
@@ -141,14 +142,7 @@ fn lock(folder: &OwnedFd, path: &Path) -> Result<File, CallFailed> {
     if !there.is_file() || there.nlink() > 1 {
         return Err(refused());
     }
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(failed("lock")(io::Error::other("another server runs in this folder: name one with -n")));
-        }
-        Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
-    }
-    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed("write"))?;
+    pidfile::lock_and_write(&mut file, &path.join("_.pid"), "another server runs in this folder: name one with -n")?;
     Ok(file)
 }
 
