@@ -38,6 +38,27 @@ pub trait Condition<P>: Send + Sync {
 /// Makes a condition of its words, as a disk has kept them.
 pub type Reader<P> = fn(&str) -> Arc<dyn Condition<P>>;
 
+/// A ban that cannot be read, with what is said of it. It holds for all pages.
+pub struct Unread(pub String);
+
+impl<P> Condition<P> for Unread {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
+    fn asks_request(&self) -> bool {
+        false
+    }
+
+    fn holds(&self, _: &P, _: &Asking<'_>, _: Time) -> bool {
+        true
+    }
+}
+
 /// The request for which a page is tested.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {

@@ -36,7 +36,7 @@ mod tests;
 pub mod vary;
 mod zone;
 
-pub use bans::{Asking, BanStats, Condition, Listed, Reader};
+pub use bans::{Asking, BanStats, Condition, Listed, Reader, Unread};
 pub use flight::{Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};

@@ -13,7 +13,7 @@ use larder_store::{
 };
 use parking_lot::Mutex;
 
-use crate::bans::{Asking, BanStats, Bans, Condition, Listed, Reader};
+use crate::bans::{Asking, BanStats, Bans, Condition, Listed, Reader, Unread};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
@@ -495,29 +495,8 @@ impl Zone {
     }
 }
 
-/// A ban that cannot be read, and therefore covers everything.
-struct Unread;
-
 fn unread() -> Arc<dyn Condition<Object>> {
-    Arc::new(Unread)
-}
-
-impl Condition<Object> for Unread {
-    fn text(&self) -> &str {
-        "a ban on disk that cannot be read: all pages before it"
-    }
-
-    fn is_timeless(&self) -> bool {
-        false
-    }
-
-    fn asks_request(&self) -> bool {
-        false
-    }
-
-    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
-        true
-    }
+    Arc::new(Unread("a ban on disk that cannot be read: all pages before it".to_owned()))
 }
 
 impl Judge for Zone {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Asking, Condition, Object, Zone};
+use larder_cache::{Asking, Condition, Object, Unread, Zone};
 
 pub use larder_cache::Listed;
 use larder_http::{Fields, Known, Time};
@@ -69,26 +69,6 @@ pub async fn kept(zones: &[Arc<Zone>]) {
 
 /// How long whoever bans waits for disks.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-struct Unread(String);
-
-impl Condition<Object> for Unread {
-    fn text(&self) -> &str {
-        &self.0
-    }
-
-    fn is_timeless(&self) -> bool {
-        false
-    }
-
-    fn asks_request(&self) -> bool {
-        false
-    }
-
-    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
-        true
-    }
-}
 
 fn compile(ban: Ban, words: String) -> Result<Arc<dyn Condition<Object>>, Refused> {
     let (text, is_timeless, asks_request) = (ban.to_string(), !ban.counts_from_its_time(), ban.asks_request());
