@@ -180,33 +180,40 @@ fn put_together(
                 continue;
             }
         };
-        let include = &*include;
         shared.in_a_row.set(shared.in_a_row.get() + 1);
-        let on_error = includes.on_error(include);
-        let inner = counted(copy, includes, cx).and_then(|()| request(include, &includes.base, copy, cx));
-        let pending = match inner {
-            Ok(inner) => match add(inner, on_error, include.alt.is_some(), &mut whole, cx) {
-                Added::Yes => None,
-                Added::Not(pending) => Some(pending),
-                // It may be there at once, too.
-                Added::Failed => match other_of(include, includes, copy, cx) {
-                    Some(other) => match add(other, on_error, false, &mut whole, cx) {
-                        Added::Yes | Added::Failed => None,
-                        Added::Not(pending) => Some(pending),
-                    },
-                    None => None,
-                },
-            },
-            Err(why) => {
-                failed(&why, copy, cx);
-                (on_error == OnError::End).then_some(Pending::Failed(why))
-            }
-        };
-        if let Some(pending) = pending {
+        let on_error = includes.on_error(&include);
+        if let Some(pending) = put_in(&include, on_error, &mut whole, includes, copy, cx) {
             return begun(whole, Some((pending, on_error)), at + 1, flow);
         }
     }
     AtOnce::Whole(whole.finish())
+}
+
+/// Puts an include into the whole; returns what is left of it if that does not go at once.
+fn put_in(
+    include: &Include,
+    on_error: OnError,
+    whole: &mut Whole,
+    includes: &Includes,
+    copy: &Exchange,
+    cx: &Cx,
+) -> Option<Pending> {
+    let inner = match counted(copy, includes, cx).and_then(|()| request(include, &includes.base, copy, cx)) {
+        Ok(inner) => inner,
+        Err(why) => {
+            failed(&why, copy, cx);
+            return (on_error == OnError::End).then_some(Pending::Failed(why));
+        }
+    };
+    match add(inner, on_error, include.alt.is_some(), whole, cx) {
+        Added::Yes => None,
+        Added::Not(pending) => Some(pending),
+        // It may be there at once, too.
+        Added::Failed => match add(other_of(include, includes, copy, cx)?, on_error, false, whole, cx) {
+            Added::Yes | Added::Failed => None,
+            Added::Not(pending) => Some(pending),
+        },
+    }
 }
 
 /// What there is of a page, in no coding, and from where on it goes on.
