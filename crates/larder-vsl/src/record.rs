@@ -156,8 +156,6 @@ fn next_record<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>, RecordError> {
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// Where the text of the record begins that is being written.
-    text_at: usize,
 }
 
 impl Writer {
@@ -166,19 +164,19 @@ impl Writer {
         let mut bytes = Vec::with_capacity(USUAL_BYTES);
         bytes.push(kind as u8);
         bytes.extend_from_slice(&vxid.to_le_bytes());
-        Self { bytes, text_at: 0 }
+        Self { bytes }
     }
 
     /// Adds a record whose text `write` appends; what is longer than `bytes_max` is cut.
     pub fn record(&mut self, tag: Tag, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(tag.code());
         self.bytes.extend_from_slice(&[0; 4]);
-        self.text_at = self.bytes.len();
+        let text_at = self.bytes.len();
         write(&mut self.bytes);
         // Whoever writes can only append; were that not so, the record would be empty.
-        let length = self.bytes.len().saturating_sub(self.text_at).min(bytes_max).min(u32::MAX as usize);
-        self.bytes.truncate(self.text_at + length);
-        self.bytes[self.text_at - 4..self.text_at].copy_from_slice(&(length as u32).to_le_bytes());
+        let length = self.bytes.len().saturating_sub(text_at).min(bytes_max).min(u32::MAX as usize);
+        self.bytes.truncate(text_at + length);
+        self.bytes[text_at - 4..text_at].copy_from_slice(&(length as u32).to_le_bytes());
     }
 
     /// How many bytes it has so far.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use larder_vsl::{Frame, Kind, Tag, Transaction, Writer};
 use parking_lot::{Condvar, Mutex};
 
@@ -58,7 +59,7 @@ pub struct Hub {
 #[derive(Default)]
 struct State {
     kept_bytes_max: usize,
-    kept: VecDeque<Arc<[u8]>>,
+    kept: VecDeque<Bytes>,
     kept_bytes: usize,
     listeners: Vec<Arc<Queue>>,
 }
@@ -72,7 +73,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    frames: VecDeque<Arc<[u8]>>,
+    frames: VecDeque<Bytes>,
     bytes: usize,
     /// How many transactions were dropped as there was no room.
     lost: u64,
@@ -149,7 +150,7 @@ impl Hub {
     pub(super) fn ended(&self, transaction: &Transaction) {
         let mut frame = Vec::with_capacity(transaction.bytes().len() + 8);
         Frame::append_transaction(transaction, &mut frame);
-        let frame: Arc<[u8]> = frame.into();
+        let frame = Bytes::from(frame);
         let mut state = self.state.lock();
         for listener in &state.listeners {
             listener.push(&frame);
@@ -181,7 +182,7 @@ impl Hub {
     }
 
     /// The frames of what is kept, the oldest first.
-    pub(super) fn kept(&self) -> Vec<Arc<[u8]>> {
+    pub(super) fn kept(&self) -> Vec<Bytes> {
         self.state.lock().kept.iter().cloned().collect()
     }
 }
@@ -196,7 +197,7 @@ impl State {
 }
 
 impl Queue {
-    fn push(&self, frame: &Arc<[u8]>) {
+    fn push(&self, frame: &Bytes) {
         let mut waiting = self.waiting.lock();
         // What is too long for an empty queue waits alone.
         if waiting.lost > 0 || waiting.bytes > 0 && waiting.bytes + frame.len() > WAITING_BYTES_MAX {
@@ -204,7 +205,7 @@ impl Queue {
             return;
         }
         waiting.bytes += frame.len();
-        waiting.frames.push_back(Arc::clone(frame));
+        waiting.frames.push_back(frame.clone());
         self.come.notify_one();
     }
 
@@ -216,7 +217,7 @@ impl Queue {
 
     /// Waits for what is to be told, and takes all of it: frames, and how many are missing behind them. `None` if nothing
     /// comes any more.
-    pub(super) fn next(&self) -> Option<(VecDeque<Arc<[u8]>>, u64)> {
+    pub(super) fn next(&self) -> Option<(VecDeque<Bytes>, u64)> {
         let mut waiting = self.waiting.lock();
         while waiting.frames.is_empty() && waiting.lost == 0 {
             if waiting.is_over {

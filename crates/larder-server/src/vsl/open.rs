@@ -19,12 +19,8 @@ pub struct Open {
     /// When it began, and when it was last stamped: seconds since 1970.
     began: f64,
     stamped: Cell<f64>,
-    /// Why a connection ends.
-    reason: Cell<&'static str>,
     /// The status that was told last.
     status: Cell<u16>,
-    /// Whether its last record but the end is written.
-    is_settled: Cell<bool>,
 }
 
 /// A transaction is cut here, for what a client can make of it.
@@ -41,9 +37,7 @@ impl Open {
             writer: RefCell::new(Some(Writer::new(kind, vxid))),
             began: now,
             stamped: Cell::new(now),
-            reason: Cell::new("REM_CLOSE"),
             status: Cell::new(0),
-            is_settled: Cell::new(false),
         };
         open.say(Tag::Begin, begin);
         open
@@ -95,27 +89,17 @@ impl Open {
         );
     }
 
-    /// Why a connection ends, if not as its client has closed it.
-    pub fn ends_by(&self, reason: &'static str) {
-        self.reason.set(reason);
-    }
-
     /// Notes a status; returns whether it is another one than before.
     pub fn note_status(&self, status: u16) -> bool {
         self.status.replace(status) != status
-    }
-
-    /// Notes that all is said; returns whether it was before.
-    pub fn settle(&self) -> bool {
-        self.is_settled.replace(true)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if self.kind == Kind::Session {
-            let (reason, seconds) = (self.reason.get(), (clock::precise() - self.began).max(0.0));
-            self.say(Tag::SessClose, format_args!("{reason} {seconds:.3}"));
+            let seconds = (clock::precise() - self.began).max(0.0);
+            self.say(Tag::SessClose, format_args!("REM_CLOSE {seconds:.3}"));
         }
         if let Some(mut writer) = self.writer.borrow_mut().take() {
             writer.record(Tag::End, 0, |_| ());
@@ -179,7 +163,6 @@ mod tests {
         for _ in 0..4 {
             open.put(Tag::Debug, &vec![b'a'; BYTES_MAX / 2]);
         }
-        open.ends_by("RX_TIMEOUT");
         drop(open);
         let told = told(&hub);
         assert!(told[0].bytes().len() < 2 * BYTES_MAX);

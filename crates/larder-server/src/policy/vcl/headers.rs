@@ -194,7 +194,7 @@ pub fn unset_all(run: &mut Run<'_>, number: u32) -> Result<(), Failure> {
 #[cold]
 fn tell_all(run: &Run<'_>, list: &HeaderList) {
     if let (Some(open), Some(fields)) = (run.log(), fields(list.of, run.ex)) {
-        records::unset(open, unset_tag(list.of), fields, |name| list.names.contains(Known::of(name), name));
+        records::unset(open, tags(list.of).1, fields, |name| list.names.contains(Known::of(name), name));
     }
 }
 
@@ -208,31 +208,23 @@ fn tell(run: &Run<'_>, of: Headers, name: &HeaderName, value: Option<&[u8]>) {
 
 /// The same for any name.
 fn tell_change(open: &Open, of: Headers, name: &str, value: Option<&[u8]>, ex: &Exchange) {
+    let (set, unset) = tags(of);
     if let Some(fields) = fields(of, ex) {
-        records::unset(open, unset_tag(of), fields, |own| own.eq_ignore_ascii_case(name.as_bytes()));
+        records::unset(open, unset, fields, |own| own.eq_ignore_ascii_case(name.as_bytes()));
     }
     if let Some(value) = value {
-        open.header(header_tag(of), name.as_bytes(), value);
+        open.header(set, name.as_bytes(), value);
     }
 }
 
-fn header_tag(of: Headers) -> Tag {
+/// The tags for what is set in a message, and for what is removed from it.
+fn tags(of: Headers) -> (Tag, Tag) {
     match of {
-        Headers::Req | Headers::ReqTop => Tag::ReqHeader,
-        Headers::Bereq => Tag::BereqHeader,
-        Headers::Beresp => Tag::BerespHeader,
-        Headers::Resp => Tag::RespHeader,
-        Headers::Obj | Headers::ObjStale => Tag::ObjHeader,
-    }
-}
-
-fn unset_tag(of: Headers) -> Tag {
-    match of {
-        Headers::Req | Headers::ReqTop => Tag::ReqUnset,
-        Headers::Bereq => Tag::BereqUnset,
-        Headers::Beresp => Tag::BerespUnset,
-        Headers::Resp => Tag::RespUnset,
-        Headers::Obj | Headers::ObjStale => Tag::ObjUnset,
+        Headers::Req | Headers::ReqTop => (Tag::ReqHeader, Tag::ReqUnset),
+        Headers::Bereq => (Tag::BereqHeader, Tag::BereqUnset),
+        Headers::Beresp => (Tag::BerespHeader, Tag::BerespUnset),
+        Headers::Resp => (Tag::RespHeader, Tag::RespUnset),
+        Headers::Obj | Headers::ObjStale => (Tag::ObjHeader, Tag::ObjUnset),
     }
 }
 
