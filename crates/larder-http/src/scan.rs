@@ -54,6 +54,18 @@ pub(crate) fn space_or_control(buf: &[u8], start: usize) -> Option<usize> {
     find(buf, start, |word| below(word, b' ' + 1) | below(word ^ DELETES, 1), |byte| byte <= b' ' || byte == 0x7f)
 }
 
+/// Where the first control character but a tab at or after `start` is.
+#[inline]
+pub(crate) fn control(buf: &[u8], start: usize) -> Option<usize> {
+    const DELETES: u64 = ONES * 0x7f;
+    find(
+        buf,
+        start,
+        |word| below(word, b' ') | below(word ^ DELETES, 1),
+        |byte| byte != b'\t' && byte.is_ascii_control(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +85,8 @@ mod tests {
                         assert_eq!(colon(&buf), colon_at, "{byte} at {at}");
                         let is_gap = byte <= b' ' || byte == 0x7f;
                         assert_eq!(space_or_control(&buf, start), expected(is_gap), "{byte} at {at} from {start}");
+                        let is_control = byte == 0x7f || byte < b' ' && byte != b'\t';
+                        assert_eq!(control(&buf, start), expected(is_control), "{byte} at {at} from {start}");
                     }
                 }
             }
@@ -85,6 +99,7 @@ mod tests {
         assert_eq!(line_end_or_nul(text, 0), Some(19));
         assert_eq!(line_end_or_nul(text, 20), Some(21));
         assert_eq!(space_or_control(text, 2), Some(3));
+        assert_eq!(control(text, 5), Some(6));
         assert_eq!(line_end_or_nul(text, 24), None);
         assert_eq!(line_end_or_nul(text, 99), None);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_conf::model::ListenAddress;
-use larder_http::{Fields, Known, RequestHead, Time, reason};
+use larder_http::{Fields, HeadError, Known, RequestHead, Time, reason};
 use larder_vsl::{Kind, Tag};
 
 use crate::context::Cx;
@@ -29,14 +29,30 @@ pub fn begin(ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-/// Bytes have come that are no head.
-pub fn garbage(bytes: &[u8], ex: &mut Exchange, cx: &Cx) {
+/// Bytes have come that are no head, and why they are none.
+pub fn garbage(bytes: &[u8], error: &HeadError, ex: &mut Exchange, cx: &Cx) {
     if cx.worker.shared.log.is_heard() {
         begin_client(ex, cx);
         if let Some(open) = &ex.log.client {
+            if let HeadError::InvalidField { line, byte } = error {
+                bogus(open, line, *byte);
+            }
             let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
             open.say(Tag::HttpGarbage, format_args!("{}", Shown(line)));
         }
+    }
+}
+
+/// A line of a head that is no header from `byte` on, which `line` leads up to.
+fn bogus(open: &Open, line: &str, byte: u8) {
+    let tag = Tag::BogoHeader;
+    match byte {
+        // What follows a CR is told to be wrong.
+        _ if line.ends_with('\r') => open.say(tag, format_args!("Header has ctrl char 0x0d")),
+        _ if line.contains(':') => open.say(tag, format_args!("Header has ctrl char {byte:#04x}")),
+        b'\r' | b'\n' => open.say(tag, format_args!("Header without ':' {}", Shown(line.as_bytes()))),
+        b':' => open.say(tag, format_args!("Missing header name: {}", Shown(line.as_bytes()))),
+        _ => open.say(tag, format_args!("Illegal char {byte:#04x} in header name")),
     }
 }
 

@@ -50,6 +50,8 @@ pub struct HeadLimits {
     pub ignore_invalid: bool,
     /// `underscores_in_headers`: a name with an underscore is not odd.
     pub underscores: bool,
+    /// As Varnish, and not nginx: a name that is no token is refused, and so is a control character but a tab in a value.
+    pub strict_fields: bool,
 }
 
 impl Default for HeadLimits {
@@ -62,6 +64,7 @@ impl Default for HeadLimits {
             max_fields: 1000,
             ignore_invalid: true,
             underscores: false,
+            strict_fields: false,
         }
     }
 }
@@ -378,6 +381,11 @@ fn parse_fields(
             head.fields.fill(&text[start..next]);
             return Ok(Some(next));
         };
+        if limits.strict_fields
+            && let Some(bad) = unfit(text, &field)
+        {
+            return Err(HeadError::InvalidField { line: excerpt(&text[at..bad]), byte: text[bad] });
+        }
         if limits.ignore_invalid && is_odd(&field, limits) {
             head.ignored.push(&text[field.name], &text[field.value]);
         } else {
@@ -396,6 +404,15 @@ fn parse_fields(
 
 fn field_too_long(line: &[u8]) -> HeadError {
     HeadError::FieldTooLong { line: excerpt(line) }
+}
+
+/// Where a name is no token (RFC 9110 §5.6.2), or a value has a control character but a tab.
+fn unfit(text: &[u8], field: &FieldLine) -> Option<usize> {
+    let in_name = match field.letters {
+        Letters::Plain | Letters::Underscores => None,
+        Letters::Odd => field.name.clone().find(|&at| !is_token_byte(text[at])),
+    };
+    in_name.or_else(|| scan::control(&text[..field.value.end], field.value.start))
 }
 
 fn is_odd(field: &FieldLine, limits: &HeadLimits) -> bool {
@@ -423,6 +440,11 @@ pub(crate) const fn comes_once(known: Known) -> bool {
             | Known::Authorization
             | Known::ProxyAuthorization
     )
+}
+
+/// Whether the byte may be in a token (RFC 9110 §5.6.2).
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 pub(crate) fn is_method(byte: u8) -> bool {

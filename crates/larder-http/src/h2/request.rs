@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::field::known::Known;
 use crate::h1::Version;
 use crate::h1::error::{HeadError, excerpt};
-use crate::h1::request::{HeadLimits, LineParts, RequestHead, comes_once, is_method};
+use crate::h1::request::{HeadLimits, LineParts, RequestHead, comes_once, is_method, is_token_byte};
 use crate::method::Method;
 use crate::scan;
 
@@ -180,6 +180,7 @@ impl Reader<'_> {
         }
         let is_plain = field.kind.class == Class::Plain
             && field.is_value_clean
+            && !(self.limits.strict_fields && scan::control(text, field.value_at).is_some())
             && bytes <= self.limits.field_bytes
             && self.refused.is_none();
         let is_kept = if is_plain && TREATMENTS[field.kind.known as usize] == Treatment::Nothing {
@@ -219,7 +220,15 @@ impl Reader<'_> {
         if self.refused.is_some() {
             return false;
         }
-        if let Some(at) = (!field.is_value_clean).then(|| scan::line_end_or_nul(text, field.value_at)).flatten() {
+        let bad = match self.limits.strict_fields {
+            false if field.is_value_clean => None,
+            false => scan::line_end_or_nul(text, field.value_at),
+            true if field.kind.class == Class::Odd => {
+                field.name().find(|&at| !is_token_byte(text[at])).or_else(|| scan::control(text, field.value_at))
+            }
+            true => scan::control(text, field.value_at),
+        };
+        if let Some(at) = bad {
             self.refuse(HeadError::InvalidField { line: excerpt(&text[field.name_at..at]), byte: text[at] });
             return false;
         }

@@ -169,6 +169,37 @@ fn fields_with_odd_names_are_left_out_or_taken_as_configured() {
 }
 
 #[test]
+fn where_fields_are_strict_names_are_tokens_and_values_have_no_control_characters() {
+    let lenient = HeadLimits { ignore_invalid: false, ..HeadLimits::default() };
+    let strict = HeadLimits { strict_fields: true, ..lenient.clone() };
+    // The byte that is refused.
+    for (line, bad) in [
+        (&b"A: b\tc\xe9\x80"[..], None),
+        (b"a!#$%&'*+-.^_`|~0: b", None),
+        (b"Host: a", None),
+        (b"A: b\x01c", Some(1)),
+        (b"A: \x0bb", Some(0x0b)),
+        (b"A: b\x1f", Some(0x1f)),
+        (b"A: b\x7f", Some(0x7f)),
+        (b"Host: a\x7fb", Some(0x7f)),
+        (b"Host: a\x0cb", Some(0x0c)),
+        (b"A(: b", Some(b'(')),
+        (b"A/b: c", Some(b'/')),
+        (b"A\xc3: b", Some(0xc3)),
+    ] {
+        let input = [b"GET / HTTP/1.1\r\n", line, b"\r\n\r\n"].concat();
+        let mut head = RequestHead::new();
+        assert!(parse_request(&input, &mut head, &lenient).is_ok(), "{:?}", text(line));
+        let found = match parse_request(&input, &mut head, &strict) {
+            Ok(HeadStatus::Complete { .. }) => None,
+            Err(HeadError::InvalidField { byte, .. }) => Some(byte),
+            other => panic!("{:?}: {other:?}", text(line)),
+        };
+        assert_eq!(found, bad, "{:?}", text(line));
+    }
+}
+
+#[test]
 fn limits_hold_exactly_whether_lines_are_complete_or_not() {
     let unlimited = HeadLimits { line_bytes: 1000, head_bytes: 1000, field_bytes: 1000, ..HeadLimits::default() };
     let line = "GET /aaaa HTTP/1.0\r\n";

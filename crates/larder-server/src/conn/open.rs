@@ -195,7 +195,7 @@ fn http2(server: usize, cx: &Cx) -> h2::Config {
     h2::Config {
         max_concurrent_streams: server.http2.max_concurrent_streams,
         stream_window_bytes: server.http2.body_preread_bytes,
-        head: receive::limits(&server.client),
+        head: receive::limits(server),
         ..h2::Config::default()
     }
 }

@@ -1,13 +1,13 @@
 //! From bytes to an exchange: the head is parsed, the virtual server chosen, the URI made normal.
 
-use larder_conf::model::{ClientLimits, LogLevel};
+use larder_conf::model::LogLevel;
 use larder_http::{Framing, HeadError, HeadLimits, HeadPlace, HeadStatus, Method, Time, status};
 use larder_tls::{ClientVerdict, Refusal, VerifyMode};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Secured};
 use crate::records;
-use crate::site::Listener;
+use crate::site::{Listener, VirtualServer};
 use crate::vars::pattern;
 
 use super::{Entrance, Step, Synth, acme_challenge};
@@ -29,11 +29,7 @@ pub enum Received {
 pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Received {
     let site = cx.site();
     let default = &site.servers[listener.default];
-    let mut limits = limits(&default.client);
-    if default.takes_raw {
-        // The length of a URL has no limit of its own there.
-        limits.line_bytes = limits.head_bytes;
-    }
+    let limits = limits(default);
     ex.asked.started = now;
     enter(listener.default, ex, cx);
     let mut parsed = larder_http::parse_request(buf, &mut ex.asked.head, &limits);
@@ -59,24 +55,28 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
             Received::Head { consumed, step: first_step(begin(listener, ex, cx), listener, ex, cx) }
         }
         Err(error) => {
-            records::garbage(buf, ex, cx);
+            records::garbage(buf, &error, ex, cx);
             Received::Head { consumed: buf.len(), step: refuse(&error, listener, ex, cx) }
         }
     }
 }
 
-/// What is demanded of request heads.
-pub fn limits(client: &ClientLimits) -> HeadLimits {
+/// What is demanded of request heads that come to this server.
+pub fn limits(server: &VirtualServer) -> HeadLimits {
+    let client = &server.client;
     let (buffers, buffer_bytes) = client.large_header_buffers;
     let line_bytes = buffer_bytes.max(client.header_buffer_bytes);
+    // The first buffer comes on top of the large ones.
+    let head_bytes = client.header_buffer_bytes.saturating_add(buffers.saturating_mul(buffer_bytes));
     HeadLimits {
-        line_bytes,
-        // The first buffer comes on top of the large ones.
-        head_bytes: client.header_buffer_bytes.saturating_add(buffers.saturating_mul(buffer_bytes)),
+        // As in Varnish, the length of a URL has no limit of its own where a VCL takes requests as they come.
+        line_bytes: if server.takes_raw { head_bytes } else { line_bytes },
+        head_bytes,
         field_bytes: line_bytes,
         max_fields: client.max_headers,
         ignore_invalid: client.ignore_invalid_headers,
         underscores: client.underscores_in_headers,
+        strict_fields: server.takes_raw,
     }
 }
 

@@ -272,6 +272,36 @@ GET /a 200 4 hit 1
 }
 
 #[test]
+fn a_head_that_is_refused_is_told_with_the_line_that_is_wrong() {
+    let origin = Origin::start().unwrap();
+    let (varnishd, _) = served(&origin, &["-p", "vsl_space=1M"]);
+    let place = varnishd.folder.join("run");
+    let mut expected = String::new();
+    for (line, said) in [
+        ("A: b\x01c", "Header has ctrl char 0x01"),
+        ("A: b\rc", "Header has ctrl char 0x0d"),
+        ("A(: b", "Illegal char 0x28 in header name"),
+        ("A\x7f: b", "Illegal char 0x7f in header name"),
+        ("Abc", "Header without ':' Abc"),
+        (": a", "Missing header name: "),
+    ] {
+        assert_eq!(varnishd.play(&format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n")).status, 400, "{line:?}");
+        expected += &format!("    BogoHeader     {said}\n");
+        let mut found = String::new();
+        for _ in 0..TRIES {
+            found = told("varnishlog", &place, &["-g", "vxid", "-i", "BogoHeader"]);
+            found =
+                found.lines().filter_map(|line| line.strip_prefix('-')).map(|line| line.to_owned() + "\n").collect();
+            found = found.replace("   BogoHeader", "    BogoHeader");
+            if found == expected {
+                break;
+            }
+        }
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn who_listens_hears_what_comes_and_masked_tags_are_left_out() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("body"));

@@ -331,7 +331,7 @@ fn a_daemon_serves_when_its_command_returns() {
 }
 
 #[test]
-fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
+fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form_and_none_with_odd_fields() {
     let origin = Origin::start().unwrap();
     let backend = format!("backend default {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.address().port());
     let own = Folder::new().unwrap();
@@ -355,6 +355,11 @@ fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
         ("own.vcl", "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: pigeon\r\n", 400, None),
         ("builtin.vcl", "GET /a%00 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /a%00 HTTP/1.1")),
         ("builtin.vcl", "GET /a HTTP/1.1\r\n", 400, None),
+        ("own.vcl", "GET /a HTTP/1.1\r\nHost: a\r\nA!: b\tc\r\n", 404, Some("GET /a HTTP/1.1")),
+        ("own.vcl", "GET /a HTTP/1.1\r\nHost: a\r\nA: b\x01c\r\n", 400, None),
+        ("own.vcl", "GET /a HTTP/1.1\r\nHost: a\r\nA: b\r\n c\x7f\r\n", 400, None),
+        ("own.vcl", "GET /a HTTP/1.1\r\nHost: a\r\nA: b\rc\r\n", 400, None),
+        ("own.vcl", "GET /a HTTP/1.1\r\nHost: a\r\nA(: b\r\n", 400, None),
     ] {
         let varnishd = Varnishd::start(&["-f", &own.join(vcl).display().to_string()]);
         eventually("it serves", || TcpStream::connect(varnishd.listen).is_ok());

@@ -180,6 +180,27 @@ fn odd_names_are_ignored_as_configured() {
 }
 
 #[test]
+fn where_fields_are_strict_a_name_that_is_no_token_and_a_control_character_are_refused() {
+    let lenient = HeadLimits { ignore_invalid: false, ..HeadLimits::default() };
+    let strict = HeadLimits { strict_fields: true, ..lenient.clone() };
+    for (field, is_refused) in [
+        (("a", "b\tc\u{e9}"), false),
+        (("a!", "b"), false),
+        (("a_b", "c"), false),
+        (("a", "b\u{1}"), true),
+        (("a!", "\u{7f}"), true),
+        (("accept", "b\u{1f}c"), true),
+        (("a(", "b"), true),
+    ] {
+        for (head, expected) in [(&lenient, "head 1 ends"), (&strict, "head 1 ends refused 400")] {
+            let config = Config { head: head.clone(), ..Config::default() };
+            let expected = if is_refused { expected } else { "head 1 ends" };
+            assert_eq!(events(&[field], &config).0, [expected], "{field:?}");
+        }
+    }
+}
+
+#[test]
 fn connect_names_a_host_only() {
     let (events, head) = all_events(&[(":method", "CONNECT"), (":authority", "a.b:443")], &Config::default());
     assert_eq!(events, ["head 1 ends"]);
