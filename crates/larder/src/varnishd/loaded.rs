@@ -399,6 +399,7 @@ pub fn vcls(names: &[(&str, &[&str])]) -> Vcls {
             files: Vec::new(),
             globs: Vec::new(),
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            modules: vec!["std"],
         });
     }
     vcls

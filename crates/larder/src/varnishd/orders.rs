@@ -42,6 +42,7 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
             "-j" => Answer::ok(vcl_lists::deps_json(&state.vcls, words)),
             _ => Answer::ok(vcl_lists::deps(&state.vcls)),
         },
+        Verb::VclSymtab => Answer::ok(vcl_lists::symtab(&state.vcls)),
         Verb::VclDiscard => discard(state, &words[1..]).await,
         Verb::VclShow => show(state, &words[1..]),
         Verb::VclState => vcl_state(state, word(1), word(2)).await,

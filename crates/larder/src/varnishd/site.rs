@@ -251,6 +251,7 @@ mod tests {
                 labels: Vec::new(),
             };
             let configuration = fixed.configuration(&settings, Some(&Served::alone(&vcl)), None);
+                modules: Vec::new(),
             assert!(configuration.is_ok(), "{}", configuration.unwrap_err());
         }
     }

@@ -1,4 +1,4 @@
-//! What `vcl.list` and `vcl.deps` show, in varnishd's form.
+//! What `vcl.list`, `vcl.deps` and `vcl.symtab` show, in varnishd's form.
 
 use serde_json::{Value, json};
 
@@ -76,6 +76,49 @@ pub fn deps_json(vcls: &Vcls, words: &[String]) -> String {
     protocol::json(1, words, vcls.list().map(one).collect())
 }
 
+/// What each imports, and what imports it: `vcl.symtab`. Modules have no files here.
+pub fn symtab(vcls: &Vcls) -> String {
+    vcls.list().map(|(entry, _)| symbols(vcls, entry)).collect()
+}
+
+fn symbols(vcls: &Vcls, entry: &Entry) -> String {
+    let kind = match entry {
+        Entry::Vcl(_) => "Vcl",
+        Entry::Label { .. } => "Label",
+    };
+    let mut lines = format!("{kind}: {}\n", entry.name());
+    // Only what a VCL names is in its symbols; a label just stands for one.
+    let linked = |heading: &str, others: Vec<&str>, label_of: &dyn Fn(&str) -> Option<String>| {
+        let one = |other: &str| {
+            let import = label_of(other).map(|label| import("$VCL", &label, 6)).unwrap_or_default();
+            format!("    {other}\n{import}")
+        };
+        let all: String = others.into_iter().map(one).collect();
+        if all.is_empty() { all } else { format!("  {heading}:\n{all}") }
+    };
+    let needs = entry.needs().iter().map(String::as_str).collect();
+    lines += &linked("imports from", needs, &|need| match entry {
+        Entry::Vcl(_) => Some(need.to_owned()),
+        Entry::Label { .. } => None,
+    });
+    lines += &linked("exports to", vcls.users_of(entry.name()), &|user| match vcls.entry(user) {
+        Some(Entry::Vcl(_)) => Some(entry.name().to_owned()),
+        Some(Entry::Label { .. }) | None => None,
+    });
+    if let Entry::Vcl(vcl) = entry {
+        lines += "  symtab:\n    {array}\n      {object}\n        [\"version\"]: {number} <0>\n";
+        lines.extend(vcl.modules.iter().map(|module| import("$VMOD", module, 6)));
+        lines.extend(vcl.labels.iter().map(|label| import("$VCL", label, 6)));
+    }
+    lines
+}
+
+/// A symbol of something that is imported, behind so many spaces.
+fn import(kind: &str, name: &str, indent: usize) -> String {
+    let field = |key: &str, value: &str| format!("{:indent$}  [\"{key}\"]: {{string}} <{value}>\n", "");
+    format!("{:indent$}{{object}}\n{}{}{}", "", field("dir", "import"), field("type", kind), field("name", name))
+}
+
 fn status(is_active: bool) -> &'static str {
     if is_active { "active" } else { "available" }
 }
@@ -136,6 +179,29 @@ mod tests {
         );
         assert_eq!(list(&vcls(&[("a", &[])]), times(), false), "available   auto    warm         -    a\n");
         assert_eq!(deps(&some()), "boot\nv1\nv2     l1\nl1     v1\nl2     v1\n");
+    }
+
+    #[test]
+    fn symbols_are_what_a_vcl_imports_and_from_whom() {
+        let mut vcls = vcls(&[("one", &[]), ("two", &["l1"])]);
+        vcls.label("l1", "one").unwrap();
+        let import = |kind: &str, name: &str| {
+            format!(
+                "      {{object}}\n        [\"dir\"]: {{string}} <import>\n        [\"type\"]: {{string}} <{kind}>\n        \
+                 [\"name\"]: {{string}} <{name}>\n"
+            )
+        };
+        let own = "  symtab:\n    {array}\n      {object}\n        [\"version\"]: {number} <0>\n".to_owned()
+            + &import("$VMOD", "std");
+        let label = import("$VCL", "l1");
+        assert_eq!(
+            symtab(&vcls),
+            format!(
+                "Vcl: one\n  exports to:\n    l1\n{own}\
+                 Vcl: two\n  imports from:\n    l1\n{label}{own}{label}\
+                 Label: l1\n  imports from:\n    one\n  exports to:\n    two\n{label}"
+            )
+        );
     }
 
     #[test]

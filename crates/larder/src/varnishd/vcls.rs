@@ -42,6 +42,8 @@ pub struct Vcl {
     pub globs: Vec<(String, Vec<PathBuf>)>,
     /// The labels that it names.
     pub labels: Vec<String>,
+    /// The modules that it imports.
+    pub modules: Vec<&'static str>,
 }
 
 /// What a VCL is compiled with.
@@ -106,6 +108,7 @@ impl Source {
             files: loaded.sources.files().map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect(),
             globs: loaded.sources.globs().map(|(pattern, found)| (pattern.to_owned(), found.to_vec())).collect(),
             labels: loaded.policy.labels.clone(),
+            modules: loaded.policy.modules.clone(),
         };
         Ok((vcl, notices))
     }

@@ -253,7 +253,7 @@ fn parameters_are_set_while_requests_are_answered() {
         ("ban req.url ~", 104, "Too few"),
         ("ban req.method == GET", 106, "Unknown or unsupported field \"req.method\""),
         ("ban req.url ~ (", 106, "Regex compile error"),
-        ("vcl.symtab", 102, "larder has no vcl.symtab"),
+        ("debug.vmod", 102, "larder has no debug.vmod"),
         ("nonsense", 101, "Unknown request"),
         ("a \"b", 100, "Missing"),
         ("quit", 500, "Closing"),

@@ -18,7 +18,7 @@ sub vcl_recv { set req.backend_hint = plain; if (req.url == \"/\") { set req.bac
 ";
 
 /// In this order; `SITE` is the path of a VCL.
-const COMMANDS: [&str; 73] = [
+const COMMANDS: [&str; 74] = [
     "ping",
     "ping -j",
     "status",
@@ -46,6 +46,7 @@ const COMMANDS: [&str; 73] = [
     "vcl.list -x",
     "vcl.deps",
     "vcl.deps -j",
+    "vcl.symtab",
     "vcl.show one",
     "vcl.show -v one",
     "vcl.show four",

@@ -67,6 +67,8 @@ pub enum Verb {
     VclLoad,
     /// The text of a VCL.
     VclShow,
+    /// What VCLs and labels import, and from whom.
+    VclSymtab,
     /// Whether a VCL may rest.
     VclState,
     /// Answer requests by a VCL.
@@ -98,7 +100,7 @@ impl Row {
 
     /// Whether it is for those who work on Varnish, and not listed unless that is asked for.
     fn is_debugging(&self) -> bool {
-        self.name.starts_with("debug.")
+        self.name.starts_with("debug.") || self.verb == Verb::VclSymtab
     }
 }
 
@@ -116,7 +118,7 @@ const fn row(
     Row { name, least, most, words, verb, help }
 }
 
-const TABLE: [Row; 37] = [
+const TABLE: [Row; 38] = [
     row("auth", 1, 1, "<response>", Verb::Auth, "Shows that the client knows the secret."),
     row(
         "backend.list",
@@ -188,13 +190,14 @@ const TABLE: [Row; 37] = [
     row("vcl.load", 2, 3, "<configname> <filename> [auto|cold|warm]", Verb::VclLoad, "Loads a VCL from a file."),
     row("vcl.show", 0, 2, "[-v] [<configname>]", Verb::VclShow, "Shows the text of a VCL, with -v of all its files."),
     row("vcl.state", 2, 2, "<configname> auto|cold|warm", Verb::VclState, "Has a VCL rest, or keeps it ready."),
+    row("vcl.symtab", 0, 0, "", Verb::VclSymtab, "Shows what VCLs and labels import, and from whom."),
     row("vcl.use", 1, 1, "<configname|label>", Verb::VclUse, "Answers requests by a VCL from now on."),
 ];
 
 const TLS: &str = "Is refused: larder varnishd listens without TLS.";
 
 /// Commands of varnishd that larder does not have.
-const NOT_BUILT: [&str; 8] = [
+const NOT_BUILT: [&str; 7] = [
     "debug.panic.master",
     "debug.panic.worker",
     "debug.persistent",
@@ -202,7 +205,6 @@ const NOT_BUILT: [&str; 8] = [
     "debug.shutdown.delay",
     "debug.srandom",
     "debug.vmod",
-    "vcl.symtab",
 ];
 
 /// What the words of a command ask for, or why nothing.
@@ -276,7 +278,8 @@ mod tests {
             ("PING", Err(Status::Unknown)),
             ("ban req.url ~ x", Ok(Verb::Ban)),
             ("ban req.url", Err(Status::TooFew)),
-            ("vcl.symtab", Err(Status::NotBuilt)),
+            ("vcl.symtab", Ok(Verb::VclSymtab)),
+            ("debug.vmod", Err(Status::NotBuilt)),
             ("ban.list -j", Ok(Verb::BanList)),
             ("ban.list -x", Err(Status::TooMany)),
             ("param.set -j a", Err(Status::TooFew)),
@@ -296,7 +299,7 @@ mod tests {
         let lines = |words: &str| help(words).text.lines().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(lines("help -a").len(), TABLE.len());
         assert_eq!(lines("help -d").len() + lines("help").len(), TABLE.len());
-        assert!(lines("help -d").iter().all(|line| line.starts_with("debug.")));
+        assert!(lines("help -d").iter().all(|line| line.starts_with("debug.") || line == "vcl.symtab"));
         assert_eq!(lines("help vcl.use"), ["vcl.use <configname|label>", "Answers requests by a VCL from now on."]);
         assert_eq!(help("help x").status, Status::Unknown);
         let all: serde_json::Value = serde_json::from_str(&help("help -j").text).unwrap();
