@@ -1,8 +1,10 @@
 //! Where transactions go when they have ended.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use larder_vsl::{Frame, Kind, Tag, Transaction, Writer};
@@ -61,6 +63,8 @@ struct State {
     kept_bytes_max: usize,
     kept: VecDeque<Bytes>,
     kept_bytes: usize,
+    /// How many frames were kept before those: the number of the first of them.
+    gone: u64,
     listeners: Vec<Arc<Queue>>,
 }
 
@@ -69,6 +73,18 @@ struct State {
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     come: Condvar,
+    /// Ends the connection of a listener that loses its place.
+    hang_up: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// Some of what is kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// How many frames are gone that were before these.
+    pub lost: u64,
+    pub frames: Vec<Bytes>,
+    /// The number of the frame behind them.
+    pub next: u64,
 }
 
 #[derive(Default)]
@@ -77,6 +93,8 @@ struct Waiting {
     bytes: usize,
     /// How many transactions were dropped as there was no room.
     lost: u64,
+    /// Since when the listener takes what it was given last.
+    busy_since: Option<Instant>,
     /// Whether nothing comes any more.
     is_over: bool,
 }
@@ -85,6 +103,10 @@ struct Waiting {
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// How many may listen at once.
 const LISTENERS_MAX: usize = 16;
+/// Who takes nothing for longer loses its place to another.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// How many bytes of what is kept a reader is given at once: what it holds then stays in memory.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 impl Default for Hub {
     fn default() -> Self {
@@ -162,13 +184,19 @@ impl Hub {
         }
     }
 
-    /// A listener of what comes; `None` if there are too many.
-    pub(super) fn listen(&self) -> Option<Arc<Queue>> {
+    /// A listener of what comes, whose connection `hang_up` ends; `None` if there are too many, and none of them is stuck
+    /// at `now`.
+    pub(super) fn listen(&self, hang_up: Option<Box<dyn Fn() + Send + Sync>>, now: Instant) -> Option<Arc<Queue>> {
         let mut state = self.state.lock();
         if state.listeners.len() >= LISTENERS_MAX {
-            return None;
+            let stuck = state.listeners.iter().position(|listener| listener.is_stuck(now))?;
+            let stuck = state.listeners.remove(stuck);
+            stuck.close();
+            if let Some(hang_up) = &stuck.hang_up {
+                hang_up();
+            }
         }
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue { hang_up, ..Queue::default() });
         state.listeners.push(Arc::clone(&queue));
         self.note_heard(&state);
         Some(queue)
@@ -181,9 +209,28 @@ impl Hub {
         self.note_heard(&state);
     }
 
-    /// The frames of what is kept, the oldest first.
-    pub(super) fn kept(&self) -> Vec<Bytes> {
-        self.state.lock().kept.iter().cloned().collect()
+    /// The numbers of the frames that are kept.
+    pub(super) fn kept(&self) -> Range<u64> {
+        let state = self.state.lock();
+        state.gone..state.gone + state.kept.len() as u64
+    }
+
+    /// Some of the frames of these numbers that are kept, the oldest first; at least one, if one is.
+    pub(super) fn some_kept(&self, wanted: Range<u64>) -> Batch {
+        let state = self.state.lock();
+        let first = wanted.start.max(state.gone);
+        let mut batch = Batch { lost: first.min(wanted.end) - wanted.start, next: first, ..Batch::default() };
+        let mut bytes = 0;
+        let from = usize::try_from(first - state.gone).unwrap_or(usize::MAX);
+        for frame in state.kept.iter().skip(from) {
+            bytes += frame.len();
+            if batch.next >= wanted.end || bytes > BATCH_BYTES_MAX && !batch.frames.is_empty() {
+                break;
+            }
+            batch.frames.push(frame.clone());
+            batch.next += 1;
+        }
+        batch
     }
 }
 
@@ -192,6 +239,7 @@ impl State {
         while self.kept_bytes > self.kept_bytes_max {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.kept_bytes -= oldest.len();
+            self.gone += 1;
         }
     }
 }
@@ -209,6 +257,11 @@ impl Queue {
         self.come.notify_one();
     }
 
+    /// Whether the listener has taken nothing for long.
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.waiting.lock().busy_since.is_some_and(|since| now.saturating_duration_since(since) > STUCK_AFTER)
+    }
+
     /// Says that nothing comes any more.
     pub(super) fn close(&self) {
         self.waiting.lock().is_over = true;
@@ -217,8 +270,9 @@ impl Queue {
 
     /// Waits for what is to be told, and takes all of it: frames, and how many are missing behind them. `None` if nothing
     /// comes any more.
-    pub(super) fn next(&self) -> Option<(VecDeque<Bytes>, u64)> {
+    pub(super) fn next(&self, now: impl Fn() -> Instant) -> Option<(VecDeque<Bytes>, u64)> {
         let mut waiting = self.waiting.lock();
+        waiting.busy_since = None;
         while waiting.frames.is_empty() && waiting.lost == 0 {
             if waiting.is_over {
                 return None;
@@ -226,6 +280,7 @@ impl Queue {
             self.come.wait(&mut waiting);
         }
         waiting.bytes = 0;
+        waiting.busy_since = Some(now());
         Some((std::mem::take(&mut waiting.frames), std::mem::take(&mut waiting.lost)))
     }
 }
@@ -240,11 +295,27 @@ mod tests {
         writer.finish()
     }
 
+    fn listen(hub: &Hub) -> Option<Arc<Queue>> {
+        hub.listen(None, Instant::now())
+    }
+
+    /// The lengths of the URLs that are kept, and how many frames of `wanted` are gone.
+    fn lengths(hub: &Hub, wanted: Range<u64>) -> (Vec<usize>, u64) {
+        let (mut lengths, mut lost, mut at) = (Vec::new(), 0, wanted.start);
+        while at < wanted.end {
+            let batch = hub.some_kept(at..wanted.end);
+            lengths.extend(batch.frames.iter().map(|frame| frame.len() - transaction(0).bytes().len() - 5));
+            lost += batch.lost;
+            at = batch.next;
+        }
+        (lengths, lost)
+    }
+
     #[test]
     fn nothing_is_recorded_unless_somebody_listens_or_it_is_kept() {
         let hub = Hub::new(Settings::default());
         assert!(!hub.is_heard());
-        let queue = hub.listen().unwrap();
+        let queue = listen(&hub).unwrap();
         assert!(hub.is_heard());
         hub.leave(&queue);
         assert!(!hub.is_heard());
@@ -262,9 +333,9 @@ mod tests {
         for bytes in [300, 301, 302, 303] {
             hub.ended(&transaction(bytes));
         }
-        let lengths: Vec<usize> =
-            hub.kept().iter().map(|frame| frame.len() - transaction(0).bytes().len() - 5).collect();
-        assert_eq!(lengths, [301, 302, 303]);
+        assert_eq!(hub.kept(), 1..4);
+        assert_eq!(lengths(&hub, 1..4), (vec![301, 302, 303], 0));
+        assert_eq!(lengths(&hub, 0..3), (vec![301, 302], 1));
         hub.ended(&transaction(2000));
         assert!(hub.kept().is_empty());
     }
@@ -272,27 +343,73 @@ mod tests {
     #[test]
     fn a_slow_listener_loses_what_comes_and_is_told_how_much() {
         let hub = Hub::new(Settings::default());
-        let (slow, quick) = (hub.listen().unwrap(), hub.listen().unwrap());
+        let (slow, quick) = (listen(&hub).unwrap(), listen(&hub).unwrap());
         let big = transaction(WAITING_BYTES_MAX);
         for _ in 0..3 {
             hub.ended(&big);
-            assert_eq!(quick.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
+            assert_eq!(quick.next(Instant::now).map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
         }
         hub.ended(&transaction(1));
-        assert_eq!(slow.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 3)));
+        assert_eq!(slow.next(Instant::now).map(|(frames, lost)| (frames.len(), lost)), Some((1, 3)));
         hub.ended(&transaction(1));
-        assert_eq!(slow.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
+        assert_eq!(slow.next(Instant::now).map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
         slow.close();
-        assert_eq!(slow.next(), None);
+        assert_eq!(slow.next(Instant::now), None);
+    }
+
+    #[test]
+    fn a_reader_of_what_is_kept_holds_little_of_it() {
+        let hub = Hub::new(Settings { kept_bytes_max: 8 * BATCH_BYTES_MAX, ..Settings::default() });
+        let each = BATCH_BYTES_MAX / 2 - 100;
+        for _ in 0..10 {
+            hub.ended(&transaction(each));
+        }
+        let wanted = hub.kept();
+        let batch = hub.some_kept(wanted.clone());
+        assert_eq!((batch.lost, batch.frames.len(), batch.next), (0, 2, 2));
+        // All but the last are dropped while it reads.
+        hub.set(Settings { kept_bytes_max: BATCH_BYTES_MAX / 2, ..Settings::default() });
+        assert_eq!(lengths(&hub, batch.next..wanted.end), (vec![each], 7));
+        hub.set(Settings::default());
+        assert_eq!(hub.some_kept(5..10), Batch { lost: 5, frames: Vec::new(), next: 10 });
+        // One that is longer than any batch is one.
+        hub.set(Settings { kept_bytes_max: 8 * BATCH_BYTES_MAX, ..Settings::default() });
+        hub.ended(&transaction(2 * BATCH_BYTES_MAX));
+        assert_eq!(lengths(&hub, hub.kept()), (vec![2 * BATCH_BYTES_MAX], 0));
+    }
+
+    #[test]
+    fn who_is_stuck_loses_its_place_to_another() {
+        let hub = Hub::new(Settings::default());
+        let began = Instant::now();
+        let hung_up = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&hung_up);
+        let hang_up: Box<dyn Fn() + Send + Sync> = Box::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let stuck = hub.listen(Some(hang_up), began).unwrap();
+        let others: Vec<_> = (1..LISTENERS_MAX).map(|_| listen(&hub).unwrap()).collect();
+        hub.ended(&transaction(1));
+        for queue in others.iter().chain([&stuck]) {
+            assert!(queue.next(|| began).is_some());
+        }
+        for queue in &others {
+            queue.waiting.lock().busy_since = None;
+        }
+        assert!(hub.listen(None, began + STUCK_AFTER).is_none());
+        assert_eq!(hung_up.load(Ordering::Relaxed), 0);
+        let late = began + STUCK_AFTER + Duration::from_millis(1);
+        assert!(hub.listen(None, late).is_some() && hub.listen(None, late).is_none());
+        assert_eq!((hung_up.load(Ordering::Relaxed), stuck.next(|| late)), (1, None));
     }
 
     #[test]
     fn listeners_are_bounded() {
         let hub = Hub::new(Settings::default());
-        let all: Vec<_> = (0..LISTENERS_MAX).map(|_| hub.listen().unwrap()).collect();
-        assert!(hub.listen().is_none());
+        let all: Vec<_> = (0..LISTENERS_MAX).map(|_| listen(&hub).unwrap()).collect();
+        assert!(listen(&hub).is_none());
         hub.leave(&all[0]);
-        assert!(hub.listen().is_some());
+        assert!(listen(&hub).is_some());
     }
 
     #[test]

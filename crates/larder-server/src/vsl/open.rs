@@ -124,8 +124,7 @@ mod tests {
     use larder_vsl::{Frame, GREETING, Reader, Transaction};
 
     fn told(hub: &Hub) -> Vec<Transaction> {
-        let bytes: Vec<u8> =
-            GREETING.iter().copied().chain(hub.kept().iter().flat_map(|frame| frame.to_vec())).collect();
+        let bytes: Vec<u8> = GREETING.iter().copied().chain(hub.some_kept(hub.kept()).frames.concat()).collect();
         let mut reader = Reader::new(&bytes[..]).unwrap();
         let mut told = Vec::new();
         while let Some(frame) = reader.next_frame().unwrap() {

@@ -4,11 +4,11 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_vsl::{Asked, Frame, GREETING};
+use parking_lot::Mutex;
 
 use super::hub::Hub;
 
@@ -30,62 +30,125 @@ pub fn serve(listener: UnixListener, hub: Arc<Hub>) -> io::Result<()> {
 }
 
 fn accept(listener: &UnixListener, hub: &Arc<Hub>) {
-    let connected = Arc::new(AtomicUsize::new(0));
+    let seats = Arc::new(Seats::default());
     loop {
         match listener.accept() {
-            Ok((stream, _)) if connected.load(Ordering::Relaxed) < CONNECTED_MAX => {
-                let seat = Seat::take(&connected);
+            Ok((stream, _)) => {
+                let Some(seat) = Seat::take(&seats, &stream) else { continue };
                 let hub = Arc::clone(hub);
                 let told = thread::Builder::new().name("log listener".to_owned()).spawn(move || {
-                    let _seat = seat;
                     // Whoever has left hears nothing more.
-                    let _ = tell(stream, &hub);
+                    let _ = tell(stream, &seat, &hub);
                 });
                 // Without a thread the connection is closed; the listener tries again.
                 drop(told);
             }
-            Ok(_) => {}
             Err(_) => thread::sleep(ACCEPT_PAUSE),
         }
     }
 }
 
+/// Who is connected.
+#[derive(Default)]
+struct Seats(Mutex<Connected>);
+
+#[derive(Default)]
+struct Connected {
+    /// The first one first.
+    seated: Vec<Seated>,
+    /// How many there were.
+    count: u64,
+}
+
+struct Seated {
+    number: u64,
+    /// Its connection, until it has said what it wants.
+    silent: Option<UnixStream>,
+}
+
 /// A place among those who are connected.
-struct Seat(Arc<AtomicUsize>);
+struct Seat {
+    seats: Arc<Seats>,
+    number: u64,
+}
 
 impl Seat {
-    fn take(connected: &Arc<AtomicUsize>) -> Self {
-        connected.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(connected))
+    /// Takes a place. If there is none, whoever is silent for longest has to leave; `None` if all have said what they want.
+    fn take(seats: &Arc<Seats>, stream: &UnixStream) -> Option<Self> {
+        let silent = Some(stream.try_clone().ok()?);
+        let mut connected = seats.0.lock();
+        let Connected { seated, count } = &mut *connected;
+        if seated.len() >= CONNECTED_MAX {
+            let longest = seated.iter().position(|seated| seated.silent.is_some())?;
+            if let Some(stream) = seated.remove(longest).silent {
+                // It may have left.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+        *count += 1;
+        let number = *count;
+        seated.push(Seated { number, silent });
+        drop(connected);
+        Some(Self { seats: Arc::clone(seats), number })
+    }
+
+    /// It has said what it wants; false if it has lost its place.
+    fn speaks(&self) -> bool {
+        let mut connected = self.seats.0.lock();
+        let own = connected.seated.iter_mut().find(|seated| seated.number == self.number);
+        own.map(|seated| seated.silent = None).is_some()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.seats.0.lock().seated.retain(|seated| seated.number != self.number);
     }
 }
 
-fn tell(mut stream: UnixStream, hub: &Arc<Hub>) -> io::Result<()> {
+fn tell(mut stream: UnixStream, seat: &Seat, hub: &Arc<Hub>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut asked = [0];
     stream.read_exact(&mut asked)?;
+    if !seat.speaks() {
+        return Ok(());
+    }
     match Asked::of_byte(asked[0]) {
         None => Ok(()),
         Some(Asked::Kept) => {
             stream.set_write_timeout(Some(KEPT_PATIENCE))?;
             stream.write_all(GREETING)?;
-            hub.kept().iter().try_for_each(|frame| stream.write_all(frame))?;
-            let mut end = Vec::new();
-            Frame::append_end(&mut end);
-            stream.write_all(&end)
+            tell_kept(&mut stream, hub)
         }
         Some(Asked::Coming) => tell_what_comes(stream, hub),
     }
 }
 
+fn tell_kept(stream: &mut UnixStream, hub: &Hub) -> io::Result<()> {
+    let mut wanted = hub.kept();
+    while !wanted.is_empty() {
+        let batch = hub.some_kept(wanted.clone());
+        if batch.lost > 0 {
+            tell_lost(stream, batch.lost)?;
+        }
+        batch.frames.iter().try_for_each(|frame| stream.write_all(frame))?;
+        wanted.start = batch.next;
+    }
+    let mut end = Vec::new();
+    Frame::append_end(&mut end);
+    stream.write_all(&end)
+}
+
+fn tell_lost(stream: &mut UnixStream, lost: u64) -> io::Result<()> {
+    let mut frame = Vec::new();
+    Frame::append_lost(lost, &mut frame);
+    stream.write_all(&frame)
+}
+
 fn tell_what_comes(mut stream: UnixStream, hub: &Arc<Hub>) -> io::Result<()> {
-    let Some(queue) = hub.listen() else { return Ok(()) };
+    let hung_up = stream.try_clone()?;
+    let hang_up = move || drop(hung_up.shutdown(Shutdown::Both));
+    let Some(queue) = hub.listen(Some(Box::new(hang_up)), Instant::now()) else { return Ok(()) };
     // A listener says nothing more: what is read is its end, which ends a queue that nothing comes to.
     let watched = stream.try_clone()?;
     watched.set_read_timeout(None)?;
@@ -98,14 +161,12 @@ fn tell_what_comes(mut stream: UnixStream, hub: &Arc<Hub>) -> io::Result<()> {
     });
     let told = watching.and_then(|_| {
         stream.write_all(GREETING)?;
-        while let Some((frames, lost)) = queue.next() {
+        while let Some((frames, lost)) = queue.next(Instant::now) {
             for frame in frames {
                 stream.write_all(&frame)?;
             }
             if lost > 0 {
-                let mut frame = Vec::new();
-                Frame::append_lost(lost, &mut frame);
-                stream.write_all(&frame)?;
+                tell_lost(&mut stream, lost)?;
             }
         }
         Ok(())
@@ -161,6 +222,25 @@ mod tests {
         while hub.is_heard() {
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn who_is_silent_makes_room_for_others() {
+        let hub = Hub::new(Settings { kept_bytes_max: 1 << 20, ..Settings::default() });
+        request(&hub, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        serve(UnixListener::bind(&path).unwrap(), Arc::clone(&hub)).unwrap();
+        let mut silent: Vec<_> = (0..CONNECTED_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mut reader = UnixStream::connect(&path).unwrap();
+        reader.write_all(&[Asked::Kept as u8]).unwrap();
+        let mut reader = Reader::new(reader).unwrap();
+        assert_eq!(vxid(reader.next_frame().unwrap()), Some(1));
+        // The first of them is gone, and no other.
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+        silent[1].write_all(&[Asked::Kept as u8]).unwrap();
+        let mut reader = Reader::new(&silent[1]).unwrap();
+        assert_eq!(vxid(reader.next_frame().unwrap()), Some(1));
     }
 
     #[test]
