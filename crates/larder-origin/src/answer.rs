@@ -48,6 +48,33 @@ impl Answer {
     }
 }
 
+/// What the connection of an answer was used for; nothing, for one that no origin has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes received, head and framing included.
+    pub received: u64,
+    /// Those of the head, and of heads before it.
+    pub received_head: u64,
+    /// Bytes of the request that were sent.
+    pub sent: u64,
+    /// Those of its head; with FastCGI, of its parameters.
+    pub sent_head: u64,
+    /// Whether the answer is over, and the connection free for other requests.
+    pub is_kept: bool,
+}
+
+impl Usage {
+    fn of(exchange: &Exchange) -> Usage {
+        Usage {
+            received: exchange.received_bytes(),
+            received_head: exchange.head_bytes(),
+            sent: exchange.upload.sent_bytes(),
+            sent_head: exchange.upload.sent_head_bytes(),
+            is_kept: false,
+        }
+    }
+}
+
 /// The body of an answer, pulled from its connection.
 ///
 /// ```text
@@ -60,8 +87,8 @@ pub struct AnswerBody {
     /// Pieces that were read but not yet returned.
     ready: Pieces,
     content_length: Option<u64>,
-    received_bytes: u64,
-    sent_bytes: u64,
+    /// What the connection was used for, once that is over.
+    usage: Usage,
     told: Option<Box<Told>>,
 }
 
@@ -141,8 +168,7 @@ impl AnswerBody {
             state: State::Ended,
             ready: Pieces::default(),
             content_length: Some(0),
-            received_bytes: 0,
-            sent_bytes: 0,
+            usage: Usage::default(),
             told: None,
         }
     }
@@ -258,19 +284,11 @@ impl AnswerBody {
         notes
     }
 
-    /// Bytes received on the connection for this answer, head and framing included.
-    pub fn bytes_received(&self) -> u64 {
+    /// What its connection was used for so far.
+    pub fn usage(&self) -> Usage {
         match &self.state {
-            State::Open { exchange, .. } => exchange.received_bytes(),
-            State::File(_) | State::Ended | State::Failed(_) => self.received_bytes,
-        }
-    }
-
-    /// Bytes of the request that were sent.
-    pub fn bytes_sent(&self) -> u64 {
-        match &self.state {
-            State::Open { exchange, .. } => exchange.upload.sent_bytes(),
-            State::File(_) | State::Ended | State::Failed(_) => self.sent_bytes,
+            State::Open { exchange, .. } => Usage::of(exchange),
+            State::File(_) | State::Ended | State::Failed(_) => self.usage,
         }
     }
 
@@ -282,6 +300,7 @@ impl AnswerBody {
             Some(Ok(reuse)) => {
                 self.state = State::Ended;
                 let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
+                self.usage.is_kept = is_clean;
                 if is_clean { pick.group().pool().put(exchange, now) } else { exchange.connection.close() }
             }
             over @ (Some(Err(_)) | None) => {
@@ -291,8 +310,7 @@ impl AnswerBody {
     }
 
     fn hear(&mut self, exchange: &mut Exchange) {
-        self.received_bytes = exchange.received_bytes();
-        self.sent_bytes = exchange.upload.sent_bytes();
+        self.usage = Usage::of(exchange);
         let download = &mut exchange.download;
         let (stderr, notes, trailers) = (download.take_stderr(), download.take_notes(), download.take_trailers());
         if !stderr.is_empty() || !notes.is_empty() || trailers.is_some() {

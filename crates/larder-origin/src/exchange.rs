@@ -133,6 +133,11 @@ impl Exchange {
         self.progress.received_bytes
     }
 
+    /// Those of the head, once it is read.
+    pub(crate) fn head_bytes(&self) -> u64 {
+        self.progress.head_bytes
+    }
+
     /// How long the body is, if the head says so.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.progress.content_length

@@ -39,7 +39,7 @@ mod tls;
 mod upload;
 
 pub use address::Address;
-pub use answer::{Answer, AnswerBody, Upgraded};
+pub use answer::{Answer, AnswerBody, Upgraded, Usage};
 pub use attempt::{Attempt, Line};
 pub use error::{FailKind, FetchError};
 pub use fetch::{Fetching, Outcome, fetch};

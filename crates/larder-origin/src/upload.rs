@@ -197,6 +197,11 @@ impl Upload {
         self.sent_bytes
     }
 
+    /// Those of what comes before the body.
+    pub(crate) fn sent_head_bytes(&self) -> u64 {
+        self.opening_sent as u64
+    }
+
     /// Why the connection broke, if it did.
     pub(crate) fn take_broken(&mut self) -> Option<io::Error> {
         match std::mem::replace(&mut self.going, Going::Stopped) {

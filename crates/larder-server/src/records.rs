@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_conf::model::ListenAddress;
-use larder_http::{Fields, HeadError, Known, RequestHead, Time, reason};
+use larder_http::{Coding, Fields, HeadError, Known, RequestHead, Time, reason};
 use larder_vsl::{Kind, Tag};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Choice, Exchange};
 use crate::site::{Policy, Vcl};
 use crate::vsl::{Open, Shown};
 use crate::xid;
@@ -178,19 +178,20 @@ pub fn url(ex: &Exchange) {
     }
 }
 
-/// A VCL decides about the request.
+/// A VCL decides about the request, perhaps because another one has said so by this label.
 #[inline]
-pub fn vcl(vcl: &Arc<Vcl>, ex: &Exchange, cx: &Cx) {
+pub fn vcl(vcl: &Arc<Vcl>, label: Option<&str>, ex: &Exchange, cx: &Cx) {
     if let Some(open) = ex.log.now() {
-        tell_vcl(open, vcl, cx);
+        tell_vcl(open, vcl, label, cx);
     }
 }
 
 #[cold]
-fn tell_vcl(open: &Open, vcl: &Arc<Vcl>, cx: &Cx) {
-    let used = cx.site().origins.vcls.iter().find(|used| Arc::ptr_eq(&used.vcl, vcl));
-    if let Some(used) = used {
-        open.say(Tag::VclUse, format_args!("{}", used.file.display()));
+fn tell_vcl(open: &Open, vcl: &Arc<Vcl>, label: Option<&str>, cx: &Cx) {
+    let Some(used) = cx.site().origins.vcls.iter().find(|used| Arc::ptr_eq(&used.vcl, vcl)) else { return };
+    match label {
+        Some(label) => open.say(Tag::VclUse, format_args!("{} via {label}", used.name)),
+        None => open.put(Tag::VclUse, used.name.as_bytes()),
     }
 }
 
@@ -270,6 +271,9 @@ fn status(open: &Open, status: u16, sent: &[u8]) {
 pub fn sent(lines: Option<&[u8]>, ex: &Exchange, cx: &Cx) {
     let Some(open) = &ex.log.client else { return };
     open.stamp("Process");
+    if let Some(filters) = &ex.log.filters {
+        open.put(Tag::Filters, filters);
+    }
     let is_known = |name: &[u8]| ex.reply.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let by_vcl = matches!(cx.origin(ex).map(|origin| &origin.policy), Some(Policy::Vcl(_)));
     if !by_vcl {
@@ -308,7 +312,7 @@ pub fn finished(ex: &mut Exchange, cx: &Cx) {
 
 #[cold]
 fn finish(ex: &mut Exchange, cx: &Cx) {
-    ex.log.fetch = None;
+    fetch::given_up(ex);
     let Some(open) = ex.log.client.take() else { return };
     if ex.is_sub() && open.note_status(ex.reply.status) {
         // It goes into another response.
@@ -318,10 +322,22 @@ fn finish(ex: &mut Exchange, cx: &Cx) {
         tell_cache(&open, ex);
     }
     open.stamp("Resp");
+    if let (Some((before, after)), Some(what)) = (ex.tally.squeezed, gzip_of(ex.reply.choice)) {
+        open.say(Tag::Gzip, format_args!("{what} D - {before} {after}"));
+    }
     let (head, body) = (ex.asked.head.bytes() as u64, ex.request.body.read_bytes());
     let (sent, sent_body) = ex.tally.sent;
     let sent_head = sent.saturating_sub(sent_body);
     open.say(Tag::ReqAcct, format_args!("{head} {body} {} {sent_head} {sent_body} {sent}", head + body));
+}
+
+/// What was done to the body on its way to the client, as a record says it.
+fn gzip_of(choice: Choice) -> Option<char> {
+    match choice {
+        Choice::Compress(Coding::Gzip) => Some('G'),
+        Choice::Restore(Coding::Gzip) => Some('U'),
+        Choice::Compress(_) | Choice::Restore(_) | Choice::AsItIs | Choice::AsItIsHere => None,
+    }
 }
 
 /// What the cache said, or why it was not asked.

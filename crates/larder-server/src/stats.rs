@@ -98,6 +98,12 @@ counters! {
     vcl_failures,
     /// Includes of ESI that were asked for.
     esi_includes,
+    /// Bodies that were packed in gzip.
+    packed,
+    /// Bodies that were unpacked from gzip.
+    unpacked,
+    /// Bodies in gzip that were unpacked to see whether they can be.
+    tested_packed,
     /// What was broken in pages with ESI, when they were read.
     esi_errors,
     /// Fetches that a VCL began, but for pipes.

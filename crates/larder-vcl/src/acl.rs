@@ -1,6 +1,7 @@
 //! ACLs: which addresses are in one, in time that grows with the logarithm of its length.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -39,6 +40,33 @@ pub struct Acl {
     /// For each first byte of an address of IPv4, and for 256: how many of `v4` begin before it.
     before: Vec<u32>,
     v6: Stretches<u128>,
+    /// What a log is told of it, if it is.
+    told: Option<Box<Told>>,
+}
+
+/// What a log is told of an ACL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    name: String,
+    /// Each line as it was written.
+    lines: Vec<String>,
+}
+
+/// What an ACL says of an address, for a log: `MATCH NAME LINE`, `NEG_MATCH NAME LINE` or `NO_MATCH NAME`.
+pub struct AclVerdict<'a> {
+    told: &'a Told,
+    said: Said,
+}
+
+impl fmt::Display for AclVerdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Told { name, lines } = self.told;
+        let line = self.said.line.and_then(|line| lines.get(usize::try_from(line).ok()?));
+        match line {
+            Some(line) => write!(f, "{}MATCH {name} {line}", if self.said.is_in { "" } else { "NEG_" }),
+            None => write!(f, "NO_MATCH {name}"),
+        }
+    }
 }
 
 /// Where addresses change from one line to another.
@@ -71,7 +99,18 @@ impl Acl {
             before: (0..=256u64).map(|byte| v4.starts.partition_point(|s| u64::from(*s) < byte << 24) as u32).collect(),
             v4,
             v6: Stretches::new(lines.iter().enumerate().filter(|(_, line)| line.address.is_ipv6()), 128),
+            told: None,
         }
+    }
+
+    /// The same that a log is told of, by its name and its lines as they were written.
+    pub fn told(self, name: String, lines: Vec<String>) -> Acl {
+        Acl { told: Some(Box::new(Told { name, lines })), ..self }
+    }
+
+    /// What a log is told, if it is told of this ACL.
+    pub fn verdict(&self, said: Said) -> Option<AclVerdict<'_>> {
+        Some(AclVerdict { told: self.told.as_deref()?, said })
     }
 
     /// What it says of `address`.
@@ -217,6 +256,24 @@ mod tests {
         ] {
             let said = Acl::new(&lines(acl)).says_of(address.parse().expect("it is an address"));
             assert_eq!(said, Said { line, is_in }, "{address} in {acl}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_told_the_line_that_decided() {
+        let acl = Acl::new(&lines("10.0.0.0/8 !10.1.0.0/16"));
+        let address = "10.1.2.3".parse().expect("it is an address");
+        assert!(acl.verdict(acl.says_of(address)).is_none(), "it is told of none unless that is asked for");
+        let acl = acl.told("a".to_owned(), vec!["\"10\"/8".to_owned(), "\"10.1\"/16".to_owned()]);
+        for (address, expected) in [
+            ("10.2.0.0", "MATCH a \"10\"/8"),
+            ("10.1.0.0", "NEG_MATCH a \"10.1\"/16"),
+            ("11.0.0.0", "NO_MATCH a"),
+            ("::1", "NO_MATCH a"),
+        ] {
+            let said = acl.says_of(address.parse().expect("it is an address"));
+            let verdict = acl.verdict(said).expect("it is told of");
+            assert_eq!(verdict.to_string(), expected);
         }
     }
 

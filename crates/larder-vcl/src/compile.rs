@@ -48,8 +48,8 @@ fn check_host(backend: &Backend, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, err
 
 /// An ACL with its names looked up.
 fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors: &mut Vec<Diagnostic>) -> Acl {
-    let mut lines = Vec::new();
-    for AclEntry { negated: is_negated, hosts, span } in &acl.entries {
+    let (mut lines, mut written) = (Vec::new(), Vec::new());
+    for AclEntry { negated: is_negated, hosts, written: text, span } in &acl.entries {
         let is_negated = *is_negated;
         match hosts {
             Hosts::Prefix { address, bits } => lines.push(AclLine { address: *address, bits: *bits, is_negated }),
@@ -72,12 +72,14 @@ fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors:
                 }
             }
         }
+        written.resize(lines.len(), text.clone());
     }
     if let Some(at) = first_contradiction(&lines) {
         let message = format!("the ACL \"{}\" has {} both in it and not", acl.name, lines[at].address);
         errors.push(*Diagnostic::error(message).at(acl.span).help("a name in it has an address that stands there too"));
     }
-    Acl::new(&lines)
+    let found = Acl::new(&lines);
+    if acl.logs { found.told(acl.name.clone(), written) } else { found }
 }
 
 /// What is wrong with the mask of a name's address.

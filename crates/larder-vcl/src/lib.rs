@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 use larder_source::{Diagnostic, Loader, Severity, Sources, diagnostic};
 
-pub use acl::{Acl, AclLine, Said};
+pub use acl::{Acl, AclLine, AclVerdict, Said};
 pub use compile::compile;
 pub use policy::Policy;
 pub use reach::Fate;

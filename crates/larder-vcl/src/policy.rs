@@ -199,6 +199,8 @@ pub struct AclEntry {
     pub negated: bool,
     /// Whom it matches.
     pub hosts: Hosts,
+    /// As a log shows it: `"10.1.2.3"/16 fixed: 10.1.0.0/16`, the second half where bits behind the mask were not zero.
+    pub written: String,
     /// Where its text is.
     pub span: Span,
 }

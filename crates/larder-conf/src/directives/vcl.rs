@@ -14,6 +14,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("vcl_identity", HSL, ONE, Action::Level(identity)),
     repeated("vcl_endpoint", HSL, Args::Between(2, 2), Action::Level(endpoint)),
     repeated("vcl_label", HSL, Args::Between(2, 2), Action::Level(label)),
+    repeated("vcl_name", HSL, Args::Between(2, 2), Action::Level(name)),
     directive("vcl_raw_requests", HS, Args::Flag, Action::Level(raw_requests)),
 ];
 
@@ -46,6 +47,12 @@ fn label(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     }
     let file = At { value: cx.conf_path(d.text(1)), span: d.arg(1).span };
     level.modules().vcl.labels.push((name.to_owned(), file));
+    Ok(())
+}
+
+/// Adds to what outer levels have set.
+fn name(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.modules().vcl.names.push((d.text(0).to_owned(), cx.conf_path(d.text(1))));
     Ok(())
 }
 

@@ -42,7 +42,7 @@ async fn an_answer_is_the_same_however_its_bytes_arrive() {
         assert_eq!(answer.head.fields.get("content-type"), Some(&b"text/html"[..]));
         assert_eq!(read_all(&mut answer.body).await.unwrap(), b"<p>gone", "{piece}");
         assert_eq!(answer.body.stderr(), ["PHP Notice: one", "PHP Notice: two"]);
-        assert_eq!(answer.body.bytes_received(), bytes.len() as u64);
+        assert_eq!(answer.body.usage().received, bytes.len() as u64);
         assert_eq!(outcome.attempts[0].status, Some(404));
         assert!(outcome.attempts[0].connect.is_some() && outcome.attempts[0].header.is_some());
     }
@@ -186,7 +186,7 @@ async fn the_request_arrives_whole() {
         let told = read_all(&mut answer.body).await.unwrap();
         let expected = format!("{} {} {}", params.len(), expected.len(), sum(expected));
         assert_eq!(String::from_utf8(told).unwrap(), expected);
-        assert!(answer.body.bytes_sent() > params.len() as u64);
+        assert!(answer.body.usage().sent > params.len() as u64);
     }
 }
 

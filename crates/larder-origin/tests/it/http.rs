@@ -153,7 +153,7 @@ async fn the_request_arrives_whole() {
         let mut answer = fetch(Fetch { protocol: http(&head), body, ..get(&group) }).await.result.unwrap();
         let got = read_all(&mut answer.body).await.unwrap();
         assert!(got == format!("{head}{sent}").as_bytes(), "{head}");
-        assert_eq!(answer.body.bytes_sent(), got.len() as u64);
+        assert_eq!(answer.body.usage().sent, got.len() as u64);
     }
 }
 
@@ -172,7 +172,7 @@ async fn an_early_no_ends_the_upload_and_the_connection() {
     let mut answer = fetch(Fetch { protocol, body, ..get(&group) }).await.result.unwrap();
     assert_eq!(answer.head.status, 413);
     assert_eq!(read_all(&mut answer.body).await.unwrap(), b"big");
-    assert!(answer.body.bytes_sent() < 32 << 20);
+    assert!(answer.body.usage().sent < 32 << 20);
     assert_eq!(group.idle(), 0);
 }
 

@@ -84,16 +84,16 @@ pub fn handler(
     }
     let mut origins: Vec<Origin> = Vec::with_capacity(next);
     parts.add(builder, &vcl, labels.into(), &mut origins);
-    use_vcl(builder, &file.value, &vcl);
+    use_vcl(builder, settings, &file.value, &vcl);
     for (file, vcl) in &labelled {
         // Only the VCL of the location gives requests to others.
         parts.add(builder, vcl, Arc::default(), &mut origins);
-        use_vcl(builder, file, vcl);
+        use_vcl(builder, settings, file, vcl);
     }
     // What has a label is ready to be given requests: its backends are probed.
     for (_, file) in &settings.labels {
         if let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() {
-            use_vcl(builder, &file.value, &vcl);
+            use_vcl(builder, settings, &file.value, &vcl);
         }
     }
     Handler::Vcl(origins.into())
@@ -220,7 +220,7 @@ impl Parts<'_> {
 }
 
 /// Notes a VCL that is used, unless that has been done, with its backends that are probed.
-fn use_vcl(builder: &mut Builder, file: &Path, vcl: &Arc<Vcl>) {
+fn use_vcl(builder: &mut Builder, settings: &model::VclSettings, file: &Path, vcl: &Arc<Vcl>) {
     if builder.site.origins.vcls.iter().any(|used| Arc::ptr_eq(&used.vcl, vcl)) {
         return;
     }
@@ -231,7 +231,12 @@ fn use_vcl(builder: &mut Builder, file: &Path, vcl: &Arc<Vcl>) {
         Some(Probed::new(Arc::clone(&vcl.objects), (number, backend), probe, way, log.clone()))
     });
     let probed = probed.collect();
-    builder.site.origins.vcls.push(UsedVcl { file: file.to_owned(), vcl: Arc::clone(vcl), probed });
+    builder.site.origins.vcls.push(UsedVcl {
+        file: file.to_owned(),
+        name: settings.name_of(file).into(),
+        vcl: Arc::clone(vcl),
+        probed,
+    });
 }
 
 /// Goes on with what is known about the backends of `old`, and returns what is known from now on. A VCL that was not

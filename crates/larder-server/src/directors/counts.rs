@@ -28,7 +28,7 @@ pub struct Counts {
 impl Counts {
     /// Counts the body of an answer that is over, unless it was made here.
     pub fn note_body(&self, bytes: u64, body: &AnswerBody) {
-        if body.bytes_received() > 0 {
+        if body.usage().received > 0 {
             self.answer_body_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }

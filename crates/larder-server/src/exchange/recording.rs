@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use larder_origin::Usage;
+
 use crate::vsl::Open;
 
 /// The transactions that an exchange is told by.
@@ -11,6 +13,10 @@ pub struct Recording {
     pub client: Option<Rc<Open>>,
     /// The fetch.
     pub fetch: Option<Rc<Open>>,
+    /// What a VCL has the body go through: that of the answer, then that of the response.
+    pub filters: Option<Vec<u8>>,
+    /// What the connection was used for of an answer whose place another has taken, with the bytes of its body.
+    pub replaced: Option<(Usage, u64)>,
 }
 
 impl Recording {
@@ -27,13 +33,15 @@ impl Recording {
 
     /// Tells it to the end.
     pub(super) fn reset(&mut self) {
-        let Self { client, fetch } = self;
+        let Self { client, fetch, filters, replaced } = self;
+        *filters = None;
+        *replaced = None;
         *fetch = None;
         *client = None;
     }
 
     /// That of a fetch beside the exchange.
     pub(super) fn again(&self) -> Self {
-        Self { client: self.client.clone(), fetch: None }
+        Self { client: self.client.clone(), ..Self::default() }
     }
 }

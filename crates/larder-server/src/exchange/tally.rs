@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use larder_origin::Attempt;
+use larder_origin::{Attempt, Usage};
 
 use crate::limit::ConnGuard;
 
@@ -59,8 +59,8 @@ pub struct Report {
     pub body_bytes: Cell<u64>,
     /// All bytes received from the origin.
     pub received: Cell<u64>,
-    /// All bytes sent to it, once sending has ended.
-    pub sent: Cell<Option<u64>>,
+    /// What the connection was used for, once the body is over.
+    pub ended: Cell<Option<Usage>>,
 }
 
 impl Tally {

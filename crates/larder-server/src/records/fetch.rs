@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::rc::Rc;
 
 use larder_cache::Zone;
-use larder_http::{Known, ResponseHead, list, parse_date, reason};
-use larder_origin::{Attempt, Line, Protocol};
+use larder_http::{Known, ResponseHead, list, parse_date, reason, status};
+use larder_origin::{AnswerBody, Attempt, Line, Protocol, Usage};
 use larder_vsl::{Kind, Tag};
 
 use super::{fields, header_lines, request_head};
@@ -50,7 +50,7 @@ fn open(xid: Option<u64>, why: &'static str, ex: &mut Exchange, cx: &Cx) {
     open.stamp("Start");
     ex.log.fetch = Some(Rc::new(open));
     if let Some(Policy::Vcl(policy)) = cx.origin(ex).map(|origin| &origin.policy) {
-        super::vcl(&policy.vcl, ex, cx);
+        super::vcl(&policy.vcl, None, ex, cx);
     }
     if is_refetch {
         // Nobody's request waits for it.
@@ -103,7 +103,12 @@ pub fn asked(attempts: &[Attempt], name: Option<&str>, ex: &Exchange) {
             Line::New if attempt.connect.is_some() => "connect",
             Line::New | Line::None => continue,
         };
-        open.say(Tag::BackendOpen, format_args!("- {} {address} {port} - - {how}", name.unwrap_or(&attempt.address)));
+        let name = name.unwrap_or(&attempt.address);
+        open.say(Tag::BackendOpen, format_args!("- {name} {address} {port} - - {how}"));
+        if attempt.error.is_some() {
+            let is_late = attempt.status == Some(status::GATEWAY_TIMEOUT);
+            line_over(open, name, false, if is_late { "Receive timeout" } else { "Received bad req/resp" });
+        }
     }
 }
 
@@ -132,8 +137,9 @@ pub fn failed(ex: &Exchange) {
 }
 
 /// The head of an answer that the server makes up.
-pub fn made_up(ex: &Exchange) {
+pub fn made_up(ex: &mut Exchange) {
     let Some(open) = &ex.log.fetch else { return };
+    ex.log.filters = None;
     open.stamp("Error");
     made(open, &ex.vcl.fetch.beresp);
 }
@@ -180,11 +186,29 @@ fn max_age(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(&says[8..]).ok()?.parse().ok()
 }
 
+/// Whom an answer came from, and what is told of its body.
+pub struct Told {
+    open: Rc<Open>,
+    /// The name of the backend; `None` if none was asked.
+    backend: Option<Box<str>>,
+    /// As in [`Recording`](crate::exchange::Recording).
+    replaced: Option<(Usage, u64)>,
+}
+
 /// The body is taken, and stored in the zone of this name, if it is. What is told of it from now on is told by whoever
 /// takes it.
-pub fn body(length: Option<u64>, is_chunked: bool, zone: Option<&Zone>, ex: &mut Exchange) -> Option<Rc<Open>> {
+pub fn body(
+    length: Option<u64>,
+    is_chunked: bool,
+    zone: Option<&Zone>,
+    backend: Option<&str>,
+    ex: &mut Exchange,
+) -> Option<Told> {
     let open = ex.log.fetch.take()?;
     open.stamp("Process");
+    if let Some(filters) = ex.log.filters.take() {
+        open.put(Tag::Filters, &filters);
+    }
     if let Some(zone) = zone {
         open.say(
             Tag::Storage,
@@ -198,16 +222,83 @@ pub fn body(length: Option<u64>, is_chunked: bool, zone: Option<&Zone>, ex: &mut
         None => "4 eof",
     };
     open.say(Tag::FetchBody, format_args!("{kind} stream"));
-    Some(open)
+    Some(Told { open, backend: backend.map(Box::from), replaced: ex.log.replaced.take() })
 }
 
-/// The body is over.
-pub fn over(open: &Open, report: &Report) {
-    let (body, received, sent) = (report.body_bytes.get(), report.received.get(), report.sent.get().unwrap_or(0));
+/// The body is over, perhaps as it failed.
+pub fn over(told: &Told, error: Option<&str>, report: &Report) {
+    let Told { open, backend, replaced } = told;
+    if let Some(error) = error {
+        open.put(Tag::FetchError, error.as_bytes());
+    }
+    let length = report.body_bytes.get();
+    let (usage, body) = replaced.unwrap_or((report.ended.get().unwrap_or_default(), length));
+    if let (Some(backend), None) = (backend, replaced) {
+        let why = if error.is_some() { "Failure receiving req.body" } else { ASKED_TO_CLOSE };
+        line_over(open, backend, usage.is_kept, why);
+    }
     open.stamp("BerespBody");
-    open.say(Tag::Length, format_args!("{body}"));
-    // One that was put together has no bytes of its own.
-    let received = received.max(body);
-    let head = received - body;
-    open.say(Tag::BereqAcct, format_args!("{sent} 0 {sent} {head} {body} {received}"));
+    open.say(Tag::Length, format_args!("{length}"));
+    account(open, usage, body);
+}
+
+/// The answer of a backend was looked at, and another takes its place, or none; `body_bytes` of its body have come.
+pub fn replaced(answer: &AnswerBody, body_bytes: u64, backend: Option<&str>, ex: &mut Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    let usage = answer.usage();
+    if usage.sent == 0 {
+        // No backend has made it.
+        return;
+    }
+    line_over(open, backend.unwrap_or("-"), usage.is_kept, ASKED_TO_CLOSE);
+    ex.log.replaced = Some((usage, body_bytes));
+}
+
+/// A fetch has ended without a body.
+pub fn given_up(ex: &mut Exchange) {
+    if let (Some(open), Some((usage, body))) = (ex.log.fetch.take(), ex.log.replaced.take()) {
+        account(&open, usage, body);
+    }
+}
+
+/// Why a connection is closed where nothing is wrong, as Varnish says it.
+const ASKED_TO_CLOSE: &str = "Backend/VCL requested close";
+
+/// What has become of a connection to a backend.
+fn line_over(open: &Open, backend: &str, is_kept: bool, why: &str) {
+    match is_kept {
+        true => open.say(Tag::BackendClose, format_args!("- {backend} recycle")),
+        false => open.say(Tag::BackendClose, format_args!("- {backend} close {why}")),
+    }
+}
+
+fn account(open: &Open, usage: Usage, body: u64) {
+    let Usage { received, received_head, sent, sent_head, .. } = usage;
+    // What the server makes up itself has no head.
+    let head = if received == 0 { 0 } else { received_head };
+    let sent_body = sent.saturating_sub(sent_head);
+    open.say(Tag::BereqAcct, format_args!("{sent_head} {sent_body} {sent} {head} {body} {}", head + body));
+}
+
+/// A body was packed or unpacked, whole.
+pub fn gzip(what: Recoded, input: usize, output: usize, ex: &Exchange) {
+    if let Some(open) = &ex.log.fetch {
+        let what = match what {
+            Recoded::Packed => 'G',
+            Recoded::Unpacked => 'U',
+            Recoded::Tested => 'u',
+        };
+        open.say(Tag::Gzip, format_args!("{what} F - {input} {output}"));
+    }
+}
+
+/// What was done to a body.
+#[derive(Clone, Copy)]
+pub enum Recoded {
+    /// It is in gzip now.
+    Packed,
+    /// It was.
+    Unpacked,
+    /// It is and was, and can be unpacked.
+    Tested,
 }

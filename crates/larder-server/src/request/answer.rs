@@ -15,6 +15,7 @@ use larder_origin::{Answer, FailKind, FetchError};
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
+use crate::records;
 use crate::script;
 use crate::site::{Backend, Origin};
 
@@ -70,6 +71,7 @@ pub fn answered(
     match (policy::judge(origin, &mut answer.head, plan.stale.as_ref(), validators, ex, cx), plan.stale) {
         (Judgement::Instead(detour), stale) => {
             // Its connection is free, or closed, before another fetch begins.
+            note_replaced(&answer, 0, origin, ex);
             drop(answer);
             instead(detour, Plan { stale, ..plan }, origin, ex, cx)
         }
@@ -127,6 +129,7 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(counts) = policy::counts(origin, ex) {
         counts.note_body(whole.len() as u64, &answer.body);
     }
+    note_replaced(&answer, whole.len() as u64, origin, ex);
     let mut head = std::mem::take(&mut answer.head);
     drop(answer);
     let made = match failure {
@@ -140,6 +143,14 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
             let detour = policy::failure(origin, true, ex, cx).unwrap_or(Detour::Fail);
             instead(detour, plan, origin, ex, cx)
         }
+    }
+}
+
+/// Tells the transaction log what has come of an answer that goes no further.
+fn note_replaced(answer: &Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange) {
+    if ex.log.fetch.is_some() {
+        let backend = fill::backend_of(origin, ex).map(str::to_owned);
+        records::fetch::replaced(&answer.body, body_bytes, backend.as_deref(), ex);
     }
 }
 

@@ -21,9 +21,9 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Report, Reported};
 use crate::policy::{self, Keep};
 use crate::records;
+use crate::records::fetch::Told;
 use crate::site::{Backend, Origin};
 use crate::tempfile;
-use crate::vsl::Open;
 
 use super::plan::Storing;
 use super::proxy_store::{self, StoredFile};
@@ -100,7 +100,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         }
     }
     let zone = kept.as_ref().map(|(_, storing)| &**cx.zone(storing.zone()));
-    let recording = record(&answer, zone, ex);
+    let told = record(&answer, zone, origin, ex);
     let mut permit = None;
     let spill = Some(spill(backend, is_buffered));
     let (writer, body) = match kept {
@@ -121,7 +121,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
     ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
     let counts = policy::counts(origin, ex);
-    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts, recording };
+    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts, told };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed::Coming { body, reader, stored }
@@ -129,15 +129,15 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
 
 /// Notes for the logs what came of an answer that is over.
 fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
-    let recording = record(answer, None, ex);
+    let told = record(answer, None, origin, ex);
     if let Some(counts) = policy::counts(origin, ex) {
         counts.note_body(body_bytes, &answer.body);
     }
     let report = Report::default();
     report.body_bytes.set(body_bytes);
     pump::note(&report, &answer.body, Duration::ZERO);
-    if let Some(recording) = recording {
-        records::fetch::over(&recording, &report);
+    if let Some(told) = told {
+        records::fetch::over(&told, None, &report);
     }
     ex.tally.report = Reported::Over(report);
     let complaints = pump::complaints(&mut answer.body);
@@ -151,10 +151,17 @@ fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Excha
 }
 
 /// Tells the transaction log that the body is taken, and who tells it the rest.
-fn record(answer: &Answer, zone: Option<&Zone>, ex: &mut Exchange) -> Option<Rc<Open>> {
+fn record(answer: &Answer, zone: Option<&Zone>, origin: &Origin, ex: &mut Exchange) -> Option<Told> {
     ex.log.fetch.as_ref()?;
+    let backend = backend_of(origin, ex).filter(|_| answer.body.usage().sent > 0).map(str::to_owned);
     let is_chunked = answer.head.fields.contains_known(Known::TransferEncoding);
-    records::fetch::body(answer.body.content_length(), is_chunked, zone, ex)
+    records::fetch::body(answer.body.content_length(), is_chunked, zone, backend.as_deref(), ex)
+}
+
+/// What the backend of the answer is called in the transaction log.
+pub fn backend_of<'a>(origin: &'a Origin, ex: &'a Exchange) -> Option<&'a str> {
+    let asked = ex.tally.attempts.last().map(|attempt| &*attempt.address);
+    policy::backend_name(origin, ex).or(asked)
 }
 
 /// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.

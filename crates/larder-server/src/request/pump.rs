@@ -1,7 +1,6 @@
 //! Reads a body from an origin as fast as it comes, however slow its readers are.
 
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,15 +9,14 @@ use larder_cache::Permit;
 use larder_conf::model::LogLevel;
 use larder_origin::{Answer, AnswerBody, FetchError};
 use larder_store::BodyWriter;
-use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::directors::Counts;
 use crate::exchange::Report;
 use crate::logs::Context;
 use crate::records;
+use crate::records::fetch::Told;
 use crate::turns::TRANSFER_STEP_BYTES;
-use crate::vsl::Open;
 
 use super::proxy_store::StoredFile;
 
@@ -99,12 +97,12 @@ pub struct Wanted {
     /// Who counts its bytes for the backend.
     pub counts: Option<Arc<Counts>>,
     /// What the transaction log is told of it.
-    pub recording: Option<Rc<Open>>,
+    pub told: Option<Told>,
 }
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
 pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, kept, pace, counts, recording } = wanted;
+    let Wanted { permit, kept, pace, counts, told } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
     let mut pump =
@@ -114,11 +112,12 @@ pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: W
     if let Some(counts) = counts {
         counts.note_body(report.body_bytes.get(), &pump.answer.body);
     }
-    if let Some(recording) = recording {
-        if let End::Failed(error) = &end {
-            recording.put(Tag::FetchError, error.as_bytes());
-        }
-        records::fetch::over(&recording, report);
+    if let Some(told) = told {
+        let error = match &end {
+            End::Failed(error) => Some(error.as_str()),
+            End::Complete | End::Unwanted => None,
+        };
+        records::fetch::over(&told, error, report);
     }
     pump.close(end);
 }
@@ -204,7 +203,7 @@ impl Pump<'_> {
     async fn pass_on(&mut self, bytes: Bytes) -> Result<(), End> {
         let before = self.report.body_bytes.get();
         self.report.body_bytes.set(before + bytes.len() as u64);
-        self.report.received.set(self.answer.body.bytes_received());
+        self.report.received.set(self.answer.body.usage().received);
         if self.kept.is_some() {
             self.append_to_file(&bytes).await?;
         }
@@ -241,7 +240,7 @@ impl Pump<'_> {
     /// An origin that has much to give must not hold up clients that want a page that is here. The last bytes are followed
     /// by the end at once: a reader that has them finds the page in the cache.
     async fn give_way(&mut self) {
-        let received = self.answer.body.bytes_received();
+        let received = self.answer.body.usage().received;
         let is_long = received.saturating_sub(self.turn_began) >= TRANSFER_STEP_BYTES as u64;
         if is_long && !self.has_all() {
             self.turn_began = received;
@@ -296,8 +295,9 @@ impl Pump<'_> {
 
 /// Notes for the access log what came of a body that is over; its own bytes are counted by whoever took them.
 pub fn note(report: &Report, body: &AnswerBody, total: Duration) {
-    report.received.set(body.bytes_received());
-    report.sent.set(Some(body.bytes_sent()));
+    let usage = body.usage();
+    report.received.set(usage.received);
+    report.ended.set(Some(usage));
     report.total.set(Some(total));
 }
 

@@ -156,6 +156,8 @@ impl Vcl {
 pub struct UsedVcl {
     /// Its file, as the configuration names it.
     pub file: PathBuf,
+    /// What it is called in the transaction log.
+    pub name: Box<str>,
     /// The VCL.
     pub vcl: Arc<Vcl>,
     /// Its backends with probes.

@@ -36,7 +36,7 @@ pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
             append_display(attempt.received_bytes.max(whole), out)
         }),
         UpstreamVar::UpstreamBytesSent => with_report(ex, out, |attempt, report, out| {
-            let whole = report.and_then(|report| report.sent.get()).unwrap_or(0);
+            let whole = report.and_then(|report| report.ended.get()).map_or(0, |usage| usage.sent);
             append_display(attempt.sent_bytes.max(whole), out)
         }),
         UpstreamVar::UpstreamCacheStatus => {

@@ -28,11 +28,27 @@ pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
     }
     for entry in &declared.entries {
         if let Some(hosts) = hosts(cx, entry, acl.is_pedantic) {
-            acl.entries.push(AclEntry { negated: entry.negated, hosts, span: entry.span });
+            let written = written(entry, &hosts);
+            acl.entries.push(AclEntry { negated: entry.negated, hosts, written, span: entry.span });
         }
     }
     report_conflicts(cx, &acl);
     acl
+}
+
+/// An entry as a log shows it.
+fn written(entry: &ast::AclEntry, hosts: &Hosts) -> String {
+    let text = String::from_utf8_lossy(&entry.text);
+    let mask = entry.mask.map(|(bits, _)| format!("/{bits}")).unwrap_or_default();
+    let fixed = match hosts {
+        Hosts::Prefix { address: masked, bits } => {
+            let host = text.split_once('/').map_or(&*text, |(host, _)| host);
+            let is_fixed = address(host).is_some_and(|(address, _)| address != *masked);
+            if is_fixed { format!(" fixed: {masked}/{bits}") } else { String::new() }
+        }
+        Hosts::Name { .. } => String::new(),
+    };
+    format!("\"{text}\"{mask}{fixed}")
 }
 
 /// An ACL that nobody is in.

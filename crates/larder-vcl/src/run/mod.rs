@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use crate::acl::AclVerdict;
 use crate::functions::{dates, numbers};
 use crate::policy::{Arithmetic, Header, Place, Property, RegexId};
 use crate::program::{At, Branch, Callee, Named, Op, Program, Ready, Relation};
@@ -57,6 +58,9 @@ pub trait Host {
     fn unset_all(&mut self, _: u32, headers: &[Header]) -> Result<(), Failure> {
         headers.iter().try_for_each(|header| self.unset(Place::Header(*header)))
     }
+
+    /// An ACL that a log is told of has said this.
+    fn asked_acl(&mut self, _: &AclVerdict<'_>) {}
 
     /// Whether a regular expression matches.
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
@@ -407,8 +411,7 @@ impl<H: Host> Run<'_, H> {
                         _ => return Err(Failure::Broken(at)),
                     },
                 };
-                let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
-                Ok(acl.says_of(address).is_in)
+                self.is_in(acl, address, at)
             }
             _ => Err(Failure::Broken(at)),
         }
@@ -652,8 +655,16 @@ impl<H: Host> Run<'_, H> {
     fn is_in_acl(&mut self, at: usize) -> Result<bool, Failure> {
         let (acl, address) = (self.pop(at)?, self.pop(at)?);
         let (Value::Id(Some(acl)), Value::Ip(address)) = (acl, address) else { return Err(Failure::Broken(at)) };
+        self.is_in(acl, address.ip(), at)
+    }
+
+    fn is_in(&mut self, acl: u32, address: IpAddr, at: usize) -> Result<bool, Failure> {
         let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
-        Ok(acl.says_of(address.ip()).is_in)
+        let said = acl.says_of(address);
+        if let Some(verdict) = acl.verdict(said) {
+            self.host.asked_acl(&verdict);
+        }
+        Ok(said.is_in)
     }
 
     fn substitute(&mut self, all: bool, at: usize) -> Result<Value, Failure> {

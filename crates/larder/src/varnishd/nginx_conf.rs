@@ -27,6 +27,8 @@ pub struct Facts<'a> {
     pub vcl: Option<&'a Path>,
     /// Labels, and the paths of their VCLs.
     pub labels: &'a [(String, &'a Path)],
+    /// Names of VCLs, and their paths.
+    pub names: &'a [(&'a str, &'a Path)],
 }
 
 /// The text of the configuration.
@@ -69,6 +71,9 @@ pub fn write(facts: &Facts<'_>) -> String {
             line(2, &format!("vcl {};", quoted(&path.display().to_string())));
             for (label, path) in facts.labels {
                 line(2, &format!("vcl_label {label} {};", quoted(&path.display().to_string())));
+            }
+            for (name, path) in facts.names {
+                line(2, &format!("vcl_name {name} {};", quoted(&path.display().to_string())));
             }
             write_parameters(facts.settings, &mut line);
             line(2, "location / {}");

@@ -73,6 +73,7 @@ impl Fixed {
             labels.into_iter().map(|(label, vcl)| ((*label).to_owned(), &*vcl.place)).collect();
         let ready = served.iter().flat_map(|served| &served.ready).enumerate();
         labels.extend(ready.map(|(number, vcl)| (format!("{READY}{number}"), &*vcl.place)));
+        let names: Vec<(&str, &Path)> = vcls.iter().map(|vcl| (&*vcl.name, &*vcl.place)).collect();
         let text = nginx_conf::write(&nginx_conf::Facts {
             endpoints: &self.endpoints,
             settings,
@@ -83,6 +84,7 @@ impl Fixed {
             log: &self.log,
             vcl: served.map(|served| &*served.vcl.place),
             labels: &labels,
+            names: &names,
         });
         let surroundings = configuration::Surroundings {
             conf_file: CONF_FILE.into(),
@@ -249,9 +251,9 @@ mod tests {
                 files: vec![("<a>".into(), b"vcl 4.1; backend default none;".to_vec())],
                 globs: Vec::new(),
                 labels: Vec::new(),
+                modules: Vec::new(),
             };
             let configuration = fixed.configuration(&settings, Some(&Served::alone(&vcl)), None);
-                modules: Vec::new(),
             assert!(configuration.is_ok(), "{}", configuration.unwrap_err());
         }
     }

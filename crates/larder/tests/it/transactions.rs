@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, Http2Client, Origin, free_port, text_of};
+use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, Folder, Http2Client, Origin, free_port, text_of};
 
-use crate::running_varnishd::Varnishd;
+use crate::running_varnishd::{GOOD, Varnishd};
 use crate::site::{Setup, Site, binary, eventually};
 
 /// What a reader with `-d` shows of the server whose folder or socket is `place`.
@@ -58,6 +58,123 @@ sub vcl_backend_response {
 }
 sub vcl_deliver { unset resp.http.x-from; set resp.http.x-hits = obj.hits; }
 ";
+
+const LOGGED: &str = "vcl 4.1;
+import std;
+backend b { .host = \"{HOST}\"; .port = \"{PORT}\"; .first_byte_timeout = 0.2s; }
+acl own +log { \"127.0.0.1\"; }
+acl others +log -pedantic { \"10.1.2.3\"/16; ! \"127.0.0.1\"; }
+acl silent { \"127.0.0.1\"; }
+sub vcl_recv {
+    if (req.url == \"/other\") { return (vcl(other)); }
+    if (client.ip ~ silent && client.ip ~ own && client.ip !~ others && std.ip(\"10.1.9.9\", \"::\") ~ others) {
+        if (std.ip(\"::1\", \"::\") ~ own) { return (fail); }
+    }
+    if (req.method == \"POST\") { return (pass); }
+}
+sub vcl_backend_response {
+    if (bereq.url == \"/packed\") { set beresp.do_gzip = true; }
+    if (bereq.url == \"/refused\") { return (error(500)); }
+}
+";
+
+#[test]
+fn acls_filters_packing_and_connections_are_told_as_varnish_tells_them() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("body").field("Cache-Control", "max-age=100"));
+    origin.answer("/last", Answer::ok("body").field("Connection", "close"));
+    origin.answer("/packed", Answer::ok("body ".repeat(100)).field("Cache-Control", "max-age=100"));
+    let address = origin.address();
+    let vcl =
+        |text: &str| text.replace("{HOST}", &address.ip().to_string()).replace("{PORT}", &address.port().to_string());
+    let folder = Folder::new().unwrap();
+    folder.write("logged.vcl", vcl(LOGGED)).unwrap();
+    let other = "vcl 4.1; backend b { .host = \"{HOST}\"; .port = \"{PORT}\"; } sub vcl_recv { return (pass); }";
+    folder.write("other.vcl", vcl(other)).unwrap();
+    let varnishd = Varnishd::serve_in(folder, GOOD, &["-p", "vsl_space=8M"]);
+    let mut cli = varnishd.open_cli();
+    for (line, file) in [("vcl.load two", Some("other.vcl")), ("vcl.label other two", None)] {
+        let file = file.map(|file| varnishd.folder.join(file).display().to_string()).unwrap_or_default();
+        cli.order(&format!("{line} {file}"));
+    }
+    cli.order(&format!("vcl.load one {}", varnishd.folder.join("logged.vcl").display()));
+    cli.order("vcl.use one");
+    let place = varnishd.folder.join("run");
+    let of = |url: &str, tags: &str, expected: &str| {
+        let query = format!("ReqURL eq \"{url}\"");
+        let mut found = String::new();
+        for _ in 0..TRIES {
+            found = told("varnishlog", &place, &["-g", "request", "-q", &query, "-i", tags]);
+            found = found.lines().filter(|line| line.starts_with('-')).map(|line| line.to_owned() + "\n").collect();
+            found = found.replace(&format!("{} {}", address.ip(), address.port()), "ADDRESS");
+            if found == expected {
+                return;
+            }
+        }
+        assert_eq!(found, expected, "{url}");
+    };
+    varnishd.ask("GET", "/a");
+    of(
+        "/a",
+        "VCL_acl,VCL_use,BackendOpen,BackendClose,Filters",
+        "\
+-   VCL_use        one
+-   VCL_acl        MATCH own \"127.0.0.1\"
+-   VCL_acl        NEG_MATCH others \"127.0.0.1\"
+-   VCL_acl        MATCH others \"10.1.2.3\"/16 fixed: 10.1.0.0/16
+-   VCL_acl        NO_MATCH own
+-   Filters        
+--  VCL_use        one
+--  BackendOpen    - b ADDRESS - - connect
+--  Filters        
+--  BackendClose   - b recycle
+",
+    );
+    varnishd.play("GET /part HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\nConnection: close\r\n\r\n");
+    of("/part", "Filters", "-   Filters         range\n--  Filters        \n");
+    varnishd.ask("GET", "/last");
+    of("/last", "BackendClose", "--  BackendClose   - b close Backend/VCL requested close\n");
+    varnishd.ask("GET", "/refused");
+    of(
+        "/refused",
+        "BackendClose,BerespStatus",
+        "\
+--  BerespStatus   200
+--  BerespStatus   500
+--  BackendClose   - b recycle
+",
+    );
+    let held = origin.hold("/late");
+    varnishd.ask("GET", "/late");
+    of(
+        "/late",
+        "BackendClose,BerespStatus",
+        "\
+--  BackendClose   - b close Receive timeout
+--  BerespStatus   503
+",
+    );
+    drop(held);
+    varnishd.ask("GET", "/other");
+    of("/other", "VCL_use", "-   VCL_use        one\n-   VCL_use        two via other\n--  VCL_use        two\n");
+    varnishd.play("GET /packed HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+    let gzip = |url: &str| {
+        let query = format!("ReqURL eq \"{url}\"");
+        told("varnishlog", &place, &["-g", "request", "-q", &query, "-i", "Gzip,Filters"])
+    };
+    eventually("it is told", || gzip("/packed").contains("Gzip           G F - 500 "));
+    assert!(gzip("/packed").contains("Filters         gzip\n"), "{}", gzip("/packed"));
+    // Who takes no gzip gets it unpacked.
+    varnishd.ask("GET", "/packed");
+    eventually("it is told", || {
+        gzip("/packed").contains(" 500\n") && gzip("/packed").contains("Filters         gunzip\n")
+    });
+    varnishd.play("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody");
+    let account = told("varnishlog", &place, &["-g", "request", "-q", "BereqMethod eq POST", "-i", "BereqAcct"]);
+    let account = account.lines().find_map(|line| line.strip_prefix("--  BereqAcct      "));
+    let numbers: Vec<u64> = account.unwrap_or_default().split(' ').map(|word| word.parse().unwrap()).collect();
+    assert_eq!((numbers[1], numbers[2], numbers[4]), (4, numbers[0] + 4, 4), "{numbers:?}");
+}
 
 /// A server with that VCL, and the address of the backend that is gone.
 fn served(origin: &Origin, options: &[&str]) -> (Varnishd, String) {

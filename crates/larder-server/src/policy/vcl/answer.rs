@@ -21,7 +21,7 @@ use super::headers::{Onward, collect, is_gzip, is_name, retain_passed_on, weaken
 use super::recode::vary_by_coding;
 use super::retry::{Retry, again, note_sent};
 use super::run::{Ended, run};
-use super::{parts, seconds, time, variables};
+use super::{filters, parts, seconds, time, variables};
 
 /// What an answer leads to. Its head becomes what the VCL makes of it.
 pub fn judge(
@@ -80,6 +80,9 @@ pub fn judge(
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{fault}"));
             return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
         }
+    }
+    if ex.log.fetch.is_some() {
+        ex.log.filters = Some(filters::of_answer(policy, ex));
     }
     *head = finished(ex);
     if policy.parameters.http_gzip_support && !was_304 && stays_gzip(head, ex) {

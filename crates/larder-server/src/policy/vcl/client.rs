@@ -16,7 +16,7 @@ use crate::policy::{Ask, Delivery, Turn};
 use crate::records;
 use crate::site::VclPolicy;
 
-use super::filters::{esi_base, has_ranges};
+use super::filters::{esi_base, has_ranges, of_response};
 use super::headers::{append_member, collect, keep_original, takes_gzip, weaken_tag};
 use super::run::{run, run_at};
 use super::turns::{failed, finish, passes, turned};
@@ -32,7 +32,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         return Ask::Turn(Turn::Bad);
     }
     prepare(policy, ex);
-    records::vcl(&policy.vcl, ex, cx);
+    records::vcl(&policy.vcl, None, ex, cx);
     let turn = cx.now();
     ex.vcl.turn = Some(turn);
     let now = seconds(turn);
@@ -41,9 +41,9 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     if recv.action == Action::Vcl
         && let Some(labelled) = labels::switch(policy, recv.label, ex, cx)
     {
+        records::vcl(&labelled.vcl, labels::name(policy, recv.label), ex, cx);
         policy = labelled;
         prepare(policy, ex);
-        records::vcl(&policy.vcl, ex, cx);
         recv = run_at(policy, Step::Recv, now, ex, cx);
     }
     if recv.action == Action::Fail {
@@ -236,6 +236,9 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
     match ended.action {
         Action::Deliver => {
             let is_not_modified = conditions::is_not_modified(ex, cx);
+            if ex.log.client.is_some() {
+                ex.log.filters = Some(of_response(policy, ex).into_bytes());
+            }
             finish(ex);
             if is_not_modified {
                 if ex.vcl.client.unpacks {

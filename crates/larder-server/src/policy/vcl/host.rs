@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use larder_vcl::AclVerdict;
 use larder_vcl::policy::{Header, Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Held, Host, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
+use larder_vsl::Tag;
 
 use crate::exchange::Exchange;
 use crate::objects::{name_of, texts};
@@ -27,6 +29,12 @@ impl Host for Run<'_> {
         match variable {
             Variable::ClientIp => client_address(self.ex).map(|address| address.ip()),
             _ => None,
+        }
+    }
+
+    fn asked_acl(&mut self, verdict: &AclVerdict<'_>) {
+        if let Some(open) = self.log() {
+            open.say(Tag::VclAcl, format_args!("{verdict}"));
         }
     }
 

@@ -22,6 +22,11 @@ pub fn switch<'a>(policy: &VclPolicy, label: Option<u32>, ex: &mut Exchange, cx:
     Some(labelled)
 }
 
+/// The name of a label of a VCL.
+pub fn name(policy: &VclPolicy, label: Option<u32>) -> Option<&str> {
+    policy.vcl.policy.labels.get(usize::try_from(label?).ok()?).map(String::as_str)
+}
+
 /// Why a request is not given to another VCL.
 pub fn refusal(ex: &Exchange) -> &'static str {
     match ex.request.way.restarts {

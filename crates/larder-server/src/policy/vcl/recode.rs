@@ -11,6 +11,8 @@ use larder_http::{Coding, Fields, Known, ResponseHead, status};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::filter::esi;
+use crate::records;
+use crate::records::fetch::Recoded;
 use crate::site::VclPolicy;
 
 use super::filters::{self, Filter};
@@ -59,17 +61,29 @@ pub fn recode(
         match filter {
             Filter::Gunzip if is_gzip => {
                 fields.remove("Content-Encoding");
-                let unpacked = unpack(&body)?.into();
+                let unpacked = Bytes::from(unpack(&body)?);
+                cx.stats().unpacked.add(1);
+                records::fetch::gzip(Recoded::Unpacked, body.len(), unpacked.len(), ex);
                 packed = Some(mem::replace(&mut body, unpacked));
             }
             // Clients without gzip would find out too late.
             Filter::TestGunzip if is_gzip => {
-                unpack(&body)?;
+                let unpacked = unpack(&body)?;
+                cx.stats().tested_packed.add(1);
+                records::fetch::gzip(Recoded::Tested, body.len(), unpacked.len(), ex);
                 continue;
             }
             Filter::Gzip | Filter::EsiGzip if is_plain => {
                 fields.set_sound(Known::ContentEncoding, "Content-Encoding", b"gzip");
-                body = packed.take().map_or_else(|| pack(&body), Ok)?;
+                body = match packed.take() {
+                    Some(packed) => packed,
+                    None => {
+                        let packed = pack(&body)?;
+                        cx.stats().packed.add(1);
+                        records::fetch::gzip(Recoded::Packed, body.len(), packed.len(), ex);
+                        packed
+                    }
+                };
                 vary_by_coding(fields);
             }
             _ => continue,
