@@ -108,6 +108,14 @@ counters! {
     esi_errors,
     /// Fetches that a VCL began, but for pipes.
     fetches,
+    /// Answers that a VCL has not had shared, with those of passed requests.
+    answers_uncacheable,
+    /// Requests that have waited for the fetch of another until that was told.
+    woken,
+    /// Keys whose variants a VCL has purged or shortened.
+    purges,
+    /// Those variants.
+    purged,
     /// Fetches in the background.
     refetches,
     /// Fetches of a VCL that brought no answer, or not all of its body.
@@ -124,6 +132,8 @@ counters! {
     origin_connections_reused,
     /// Requests that were sent again as such a connection was dead.
     origin_retries,
+    /// Connections to origins that were kept behind an answer.
+    origin_connections_kept,
     /// Requests sent to origins, or begun to be.
     origin_requests,
     /// Answers of origins to HEAD.

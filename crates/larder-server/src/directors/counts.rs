@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_origin::AnswerBody;
+use larder_origin::{AnswerBody, Usage};
 
 use super::Directors;
 use super::judge::Number;
@@ -15,6 +15,10 @@ pub struct Counts {
     pub requests: AtomicU64,
     /// Bytes of the heads of these.
     pub request_head_bytes: AtomicU64,
+    /// Bytes of the bodies of requests that it has answered.
+    pub request_body_bytes: AtomicU64,
+    /// Bytes of the heads of its answers.
+    pub answer_head_bytes: AtomicU64,
     /// Bytes of the bodies of its answers.
     pub answer_body_bytes: AtomicU64,
     /// Connections to it that could not be made.
@@ -26,10 +30,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the body of an answer that is over, unless it was made here.
-    pub fn note_body(&self, bytes: u64, body: &AnswerBody) {
-        if body.usage().received > 0 {
-            self.answer_body_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts an answer that is over, with the bytes of its body, unless it was made here.
+    pub fn note_answer(&self, body_bytes: u64, body: &AnswerBody) {
+        let Usage { received, received_head, sent, sent_head, .. } = body.usage();
+        if received > 0 {
+            self.answer_head_bytes.fetch_add(received_head, Ordering::Relaxed);
+            self.answer_body_bytes.fetch_add(body_bytes, Ordering::Relaxed);
+            self.request_body_bytes.fetch_add(sent.saturating_sub(sent_head), Ordering::Relaxed);
         }
     }
 }
@@ -47,6 +54,10 @@ pub struct Counted {
     pub requests: u64,
     /// See [`Counts`].
     pub request_head_bytes: u64,
+    /// See [`Counts`].
+    pub request_body_bytes: u64,
+    /// See [`Counts`].
+    pub answer_head_bytes: u64,
     /// See [`Counts`].
     pub answer_body_bytes: u64,
     /// See [`Counts`].
@@ -84,6 +95,8 @@ impl Directors {
                 running: running.into_iter().map(u64::from).sum(),
                 requests: of(&counts.requests),
                 request_head_bytes: of(&counts.request_head_bytes),
+                request_body_bytes: of(&counts.request_body_bytes),
+                answer_head_bytes: of(&counts.answer_head_bytes),
                 answer_body_bytes: of(&counts.answer_body_bytes),
                 failed: of(&counts.failed),
                 sick: of(&counts.sick),

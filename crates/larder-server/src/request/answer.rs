@@ -71,7 +71,7 @@ pub fn answered(
     match (policy::judge(origin, &mut answer.head, plan.stale.as_ref(), validators, ex, cx), plan.stale) {
         (Judgement::Instead(detour), stale) => {
             // Its connection is free, or closed, before another fetch begins.
-            note_replaced(&answer, 0, origin, ex);
+            note_replaced(&answer, 0, origin, ex, cx);
             drop(answer);
             instead(detour, Plan { stale, ..plan }, origin, ex, cx)
         }
@@ -126,10 +126,7 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
             Err(error) => break Some(error.to_string()),
         }
     };
-    if let Some(counts) = policy::counts(origin, ex) {
-        counts.note_body(whole.len() as u64, &answer.body);
-    }
-    note_replaced(&answer, whole.len() as u64, origin, ex);
+    note_replaced(&answer, whole.len() as u64, origin, ex, cx);
     let mut head = std::mem::take(&mut answer.head);
     drop(answer);
     let made = match failure {
@@ -146,8 +143,12 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// Tells the transaction log what has come of an answer that goes no further.
-fn note_replaced(answer: &Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange) {
+/// Counts an answer that goes no further, and tells the transaction log what has come of it.
+fn note_replaced(answer: &Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
+    if let Some(counts) = policy::counts(origin, ex) {
+        counts.note_answer(body_bytes, &answer.body);
+    }
+    cx.stats().origin_connections_kept.add(u64::from(answer.body.usage().is_kept));
     if ex.log.fetch.is_some() {
         let backend = fill::backend_of(origin, ex).map(str::to_owned);
         records::fetch::replaced(&answer.body, body_bytes, backend.as_deref(), ex);

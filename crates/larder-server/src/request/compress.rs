@@ -302,6 +302,7 @@ fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::co
         _ => Effort::Hard,
     };
     let prepared = head(object, choice, ex, cx);
+    count(choice, cx);
     Box::new(move || {
         if permit.made() == Made::Hard && permit.is_late() {
             return;
@@ -335,6 +336,16 @@ fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Prepa
     cx.origin(ex)?.backend.prepared_by.as_ref()?.prepare(&fields, cx.site().speaks_http2)
 }
 
+/// Counts that a body is made another form of.
+pub fn count(choice: Choice, cx: &Cx) {
+    let stats = cx.stats();
+    match choice {
+        Choice::Compress(Coding::Gzip) => stats.packed.add(1),
+        Choice::Restore(Coding::Gzip) => stats.unpacked.add(1),
+        Choice::Compress(_) | Choice::Restore(_) | Choice::AsItIs | Choice::AsItIsHere => {}
+    }
+}
+
 /// Makes the fields those of another form: no ranges, a weak validator, the coding.
 pub fn adapt(fields: &mut Fields, choice: Choice) {
     match choice {
@@ -352,6 +363,7 @@ pub fn at_once(body: &[u8], choice: Choice, ex: &Exchange, cx: &Cx) -> Option<By
         Choice::Compress(coding) => Effort::Quick(level(coding, &cx.loc(ex).settings.compression)),
         Choice::AsItIs | Choice::AsItIsHere | Choice::Restore(_) => Effort::Hard,
     };
+    count(choice, cx);
     recoded(std::iter::once(body), choice, effort).map(Bytes::from)
 }
 

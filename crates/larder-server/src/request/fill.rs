@@ -131,11 +131,11 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
 fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
     let told = record(answer, None, origin, ex);
     if let Some(counts) = policy::counts(origin, ex) {
-        counts.note_body(body_bytes, &answer.body);
+        counts.note_answer(body_bytes, &answer.body);
     }
     let report = Report::default();
     report.body_bytes.set(body_bytes);
-    pump::note(&report, &answer.body, Duration::ZERO);
+    pump::note(&report, &answer.body, Duration::ZERO, cx);
     if let Some(told) = told {
         records::fetch::over(&told, None, &report);
     }

@@ -268,7 +268,9 @@ pub async fn load(of: LoadingOf) -> Step {
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let lock_age = policy::rules(origin, ex, cx.now()).lock_age;
-    match waiting.waiter.wait().await {
+    let woken = waiting.waiter.wait().await;
+    cx.stats().woken.add(u64::from(!matches!(woken, Woken::GaveUp)));
+    match woken {
         Woken::Filling { object, .. } if is_held(&object, lock_age, ex, cx) => {
             hold(&object, lock_age).await;
             Step::LookInZone(waiting.zone)

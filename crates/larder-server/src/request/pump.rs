@@ -110,7 +110,7 @@ pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: W
     let end = pump.run().await;
     pump.account(started);
     if let Some(counts) = counts {
-        counts.note_body(report.body_bytes.get(), &pump.answer.body);
+        counts.note_answer(report.body_bytes.get(), &pump.answer.body);
     }
     if let Some(told) = told {
         let error = match &end {
@@ -260,7 +260,7 @@ impl Pump<'_> {
     /// Reports bytes and time for the access log, and what the origin complained of to the error log.
     fn account(&mut self, started: Instant) {
         let body = &mut self.answer.body;
-        note(self.report, body, started.elapsed());
+        note(self.report, body, started.elapsed(), &self.complaint.logs);
         for (level, text) in complaints(body) {
             self.complaint.write(level, &text);
         }
@@ -294,8 +294,9 @@ impl Pump<'_> {
 }
 
 /// Notes for the access log what came of a body that is over; its own bytes are counted by whoever took them.
-pub fn note(report: &Report, body: &AnswerBody, total: Duration) {
+pub fn note(report: &Report, body: &AnswerBody, total: Duration, cx: &Cx) {
     let usage = body.usage();
+    cx.stats().origin_connections_kept.add(u64::from(usage.is_kept));
     report.received.set(usage.received);
     report.ended.set(Some(usage));
     report.total.set(Some(total));

@@ -457,7 +457,10 @@ fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: 
     let (content, recoding) = match made {
         Some(made) => (made, Recoding::None),
         None => match Recoder::new(ex.reply.choice, ex, cx) {
-            Some(recoder) => (content, Recoding::Anew(Box::new(recoder))),
+            Some(recoder) => {
+                compress::count(ex.reply.choice, cx);
+                (content, Recoding::Anew(Box::new(recoder)))
+            }
             // Without memory for it the body goes as it is.
             None => {
                 ex.reply.choice = Choice::AsItIsHere;
@@ -483,6 +486,7 @@ fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (
         ex.reply.choice = Choice::AsItIsHere;
         return (content, Recoding::None);
     };
+    compress::count(ex.reply.choice, cx);
     compress::adapt(&mut ex.reply.fields, ex.reply.choice);
     let recoding = if keeps_length && ex.reply.choice.shape().is_none() {
         Recoding::InPlace(Box::new(recoder))

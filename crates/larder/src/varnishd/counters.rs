@@ -3,13 +3,15 @@
 //! A name stands for what it stands for in Varnish. What has no meaning here, or is not counted, has no row: a 0 would be
 //! taken for a count. docs/monitoring.md says what is missing.
 
+use std::collections::HashSet;
+
 use larder_cache::BanStats;
 use larder_server::directors;
 use larder_server::{Counted, CountedZone, Sums};
 
-use super::loaded::Entry;
 use super::state::State;
 use super::storages::{Kind as StorageKind, Storage};
+use super::vcls::Vcl;
 use crate::varnishstat::point::{Format, Kind, Point};
 
 /// What a counter of the server is taken from.
@@ -25,6 +27,9 @@ struct Seen {
     /// Backends of all VCLs that are warm, and all VCLs.
     backends: u64,
     vcls: u64,
+    /// The modules that these import, each once.
+    modules: u64,
+    workers: u64,
 }
 
 /// A counter of something: its name, what it is, where its value is, what it counts.
@@ -75,7 +80,8 @@ pub fn all(state: &State) -> Vec<Point> {
     let vcls = state.site.vcls();
     let backends: Vec<(&str, Vec<directors::Counted>)> =
         vcls.iter().map(|(name, vcl)| (*name, vcl.objects.directors.counted())).collect();
-    let is_vcl = |(entry, _): &(&Entry, bool)| matches!(entry, Entry::Vcl(_));
+    let loaded: Vec<&Vcl> = state.vcls.vcls().collect();
+    let modules: HashSet<&str> = loaded.iter().flat_map(|vcl| vcl.modules.iter().copied()).collect();
     let sum = |of: fn(&CountedZone) -> u64| counted.zones.iter().map(of).sum();
     let seen = Seen {
         // Pages are in the first of the storages.
@@ -85,7 +91,9 @@ pub fn all(state: &State) -> Vec<Point> {
         entries: sum(|zone| zone.stats.entries as u64),
         evicted: sum(evicted),
         backends: backends.iter().map(|(_, backends)| backends.len() as u64).sum(),
-        vcls: state.vcls.list().filter(is_vcl).count() as u64,
+        vcls: loaded.len() as u64,
+        modules: modules.len() as u64,
+        workers: state.site.workers() as u64,
         counted,
     };
     points.extend(MAIN.iter().map(|row| row.point("MAIN", &seen)));
@@ -141,7 +149,7 @@ fn sums(seen: &Seen) -> &Sums {
     &seen.counted.sums
 }
 
-const MAIN: [Row<Seen>; 59] = [
+const MAIN: [Row<Seen>; 69] = [
     counter("uptime", |seen: &Seen| seen.counted.uptime.as_secs(), "How long requests have been answered").seconds(),
     sum!("sess_conn", accepted, "Connections accepted"),
     sum!("s_sess", accepted, "Connections accepted"),
@@ -159,7 +167,9 @@ const MAIN: [Row<Seen>; 59] = [
     sum!("backend_busy", origins_busy, "Fetches without a connection, as the backend has too many"),
     sum!("backend_fail", origin_connections_failed, "Connections to backends that could not be made"),
     sum!("backend_reuse", origin_connections_reused, "Requests to backends over kept connections"),
+    sum!("backend_recycle", origin_connections_kept, "Connections to backends kept behind an answer"),
     sum!("backend_retry", origin_retries, "Requests to backends sent again, as a kept connection was dead"),
+    sum!("beresp_uncacheable", answers_uncacheable, "Answers for one client"),
     sum!("fetch_head", answers_to_head, "Answers to HEAD"),
     sum!("fetch_length", answers_with_length, "Answers with a Content-Length"),
     sum!("fetch_chunked", answers_chunked, "Answers in chunks"),
@@ -170,10 +180,17 @@ const MAIN: [Row<Seen>; 59] = [
     sum!("fetch_304", answers_304, "Answers with 304"),
     sum!("fetch_failed", fetches_failed, "Fetches without an answer, or with a broken one"),
     counter("busy_sleep", |seen| seen.waits, "Lookups that waited for the fetch of another request"),
+    sum!("busy_wakeup", woken, "Lookups that the fetch of another request has woken"),
     gauge("n_object", |seen| seen.objects, "Pages in memory, with what marks a hit-for-pass or hit-for-miss"),
     gauge("n_objecthead", |seen| seen.entries, "Keys in memory"),
     gauge("n_backend", |seen| seen.backends, "Backends of the VCLs that are warm"),
     counter("n_lru_nuked", |seen| seen.evicted, "Pages evicted to make room"),
+    sum!("n_purges", purges, "Purges by a VCL"),
+    sum!("n_obj_purged", purged, "Pages purged so"),
+    sum!("n_gzip", packed, "Bodies packed"),
+    sum!("n_gunzip", unpacked, "Bodies unpacked"),
+    sum!("n_test_gunzip", tested_packed, "Bodies unpacked to see whether they can be"),
+    gauge("threads", |seen| seen.workers, "Threads that answer requests"),
     gauge("n_pipe", |seen| u64::from(seen.counted.pipes), "Pipes now"),
     sum!("pipe_limited", pipes_refused, "Pipes refused because of pipe_sess_max"),
     sum!("s_pipe", pipes, "Requests piped"),
@@ -194,6 +211,7 @@ const MAIN: [Row<Seen>; 59] = [
     sum!("backend_req", origin_requests, "Requests sent to backends"),
     gauge("n_vcl", |seen| seen.vcls, "VCLs loaded"),
     gauge("n_vcl_avail", |seen| seen.vcls, "VCLs that can be used"),
+    gauge("vmods", |seen| seen.modules, "Modules that these import"),
     sum!("vcl_fail", vcl_failures, "Subs of VCLs that failed"),
     gauge("bans", |seen| seen.bans.bans, "Bans"),
     gauge("bans_completed", |seen| seen.bans.done, "Bans of which a later one has taken the place"),
@@ -231,7 +249,7 @@ fn bytes_on_disk(zone: &CountedZone) -> u64 {
     zone.disks.iter().map(|disk| disk.bytes).sum()
 }
 
-const BACKEND: [Row<directors::Counted>; 8] = [
+const BACKEND: [Row<directors::Counted>; 10] = [
     // As in Varnish, one without a probe has it too: prometheus_varnish_exporter finds the newest VCL by it.
     Row {
         name: "happy",
@@ -241,6 +259,14 @@ const BACKEND: [Row<directors::Counted>; 8] = [
         about: "Good answers to the probe, the newest in the lowest bit",
     },
     counter("bereq_hdrbytes", |backend: &directors::Counted| backend.request_head_bytes, "Bytes of heads of requests")
+        .bytes(),
+    counter(
+        "bereq_bodybytes",
+        |backend: &directors::Counted| backend.request_body_bytes,
+        "Bytes of bodies of requests",
+    )
+    .bytes(),
+    counter("beresp_hdrbytes", |backend: &directors::Counted| backend.answer_head_bytes, "Bytes of heads of answers")
         .bytes(),
     counter("beresp_bodybytes", |backend: &directors::Counted| backend.answer_body_bytes, "Bytes of bodies of answers")
         .bytes(),

@@ -170,7 +170,8 @@ impl Vcls {
         self.all.pop();
     }
 
-    fn vcls(&self) -> impl Iterator<Item = &Vcl> {
+    /// The VCLs, without labels.
+    pub fn vcls(&self) -> impl Iterator<Item = &Vcl> {
         self.all.iter().filter_map(|entry| match entry {
             Entry::Vcl(vcl) => Some(&**vcl),
             Entry::Label { .. } => None,

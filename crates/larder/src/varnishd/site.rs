@@ -136,6 +136,11 @@ impl Site {
         found.collect()
     }
 
+    /// How many workers there are when requests are answered.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// The workers, if requests are answered.
     pub fn server(&self) -> Option<&Server> {
         self.server.as_ref()

@@ -98,13 +98,20 @@ fn changes(before: &Counters, now: &Counters) -> BTreeMap<String, i64> {
 }
 
 /// What a request changes that is passed to the backend or fetched from it, besides what says so.
-const FETCHED: [(&str, i64); 5] = [
+const FETCHED: [(&str, i64); 6] = [
     ("MAIN.client_req", 1),
     ("MAIN.s_fetch", 1),
     ("MAIN.backend_req", 1),
     ("conn or reuse", 1),
+    ("MAIN.backend_recycle", 1),
     ("VBE.boot.default.req", 1),
 ];
+
+/// The same, and more, where the connection is not kept.
+fn without_recycle<'a>(more: &[(&'a str, i64)]) -> Vec<(&'a str, i64)> {
+    let fetched = FETCHED.iter().filter(|(name, _)| *name != "MAIN.backend_recycle");
+    fetched.chain(more).copied().collect()
+}
 
 fn vcl(origin: &Origin) -> String {
     let port = origin.address().port();
@@ -145,10 +152,11 @@ fn each_way_of_a_request_is_counted_and_nothing_else() {
     let mut varnishd = Counted::start(&vcl(&origin));
     let fetched = |more: &[(&'static str, i64)]| [&FETCHED[..], &[("MAIN.fetch_length", 1)], more].concat();
     let stored = [("MAIN.n_object", 1), ("MAIN.n_objecthead", 1), ("MAIN.cache_miss", 1)];
+    let marked = [&stored[..], &[("MAIN.beresp_uncacheable", 1)]].concat();
     for (what, method, url, status, expected) in [
         ("a miss", "GET", "/a", 200, fetched(&stored)),
         ("a hit", "GET", "/a", 200, vec![("MAIN.client_req", 1), ("MAIN.cache_hit", 1)]),
-        ("a pass", "GET", "/pass", 200, fetched(&[("MAIN.s_pass", 1)])),
+        ("a pass", "GET", "/pass", 200, fetched(&[("MAIN.s_pass", 1), ("MAIN.beresp_uncacheable", 1)])),
         ("a synth", "GET", "/synth", 404, vec![("MAIN.client_req", 1), ("MAIN.s_synth", 1)]),
         ("a failure", "GET", "/fail", 503, vec![("MAIN.client_req", 1), ("MAIN.s_synth", 1), ("MAIN.vcl_fail", 1)]),
         (
@@ -161,6 +169,7 @@ fn each_way_of_a_request_is_counted_and_nothing_else() {
                 ("MAIN.s_pipe", 1),
                 ("MAIN.backend_req", 1),
                 ("conn or reuse", 1),
+                ("MAIN.backend_recycle", 1),
                 ("VBE.boot.default.req", 1),
             ],
         ),
@@ -175,15 +184,40 @@ fn each_way_of_a_request_is_counted_and_nothing_else() {
                 ("MAIN.s_fetch", 1),
                 ("MAIN.backend_fail", 1),
                 ("MAIN.fetch_failed", 1),
+                ("MAIN.beresp_uncacheable", 1),
                 ("VBE.boot.dead.fail", 1),
             ],
         ),
-        ("what becomes a hit-for-pass", "GET", "/hfp", 200, fetched(&stored)),
-        ("a hit-for-pass", "GET", "/hfp", 200, fetched(&[("MAIN.cache_hitpass", 1), ("MAIN.s_pass", 1)])),
-        ("what becomes a hit-for-miss", "GET", "/hfm", 200, fetched(&stored)),
-        ("a hit-for-miss", "GET", "/hfm", 200, fetched(&[("MAIN.cache_hitmiss", 1), ("MAIN.cache_miss", 1)])),
-        ("a HEAD", "HEAD", "/pass", 200, [&FETCHED[..], &[("MAIN.fetch_head", 1), ("MAIN.s_pass", 1)]].concat()),
-        ("a page past its ttl from now on", "SOFT", "/a", 200, vec![("MAIN.client_req", 1), ("MAIN.s_synth", 1)]),
+        ("what becomes a hit-for-pass", "GET", "/hfp", 200, fetched(&marked)),
+        (
+            "a hit-for-pass",
+            "GET",
+            "/hfp",
+            200,
+            fetched(&[("MAIN.cache_hitpass", 1), ("MAIN.s_pass", 1), ("MAIN.beresp_uncacheable", 1)]),
+        ),
+        ("what becomes a hit-for-miss", "GET", "/hfm", 200, fetched(&marked)),
+        (
+            "a hit-for-miss",
+            "GET",
+            "/hfm",
+            200,
+            fetched(&[("MAIN.cache_hitmiss", 1), ("MAIN.cache_miss", 1), ("MAIN.beresp_uncacheable", 1)]),
+        ),
+        (
+            "a HEAD",
+            "HEAD",
+            "/pass",
+            200,
+            without_recycle(&[("MAIN.fetch_head", 1), ("MAIN.s_pass", 1), ("MAIN.beresp_uncacheable", 1)]),
+        ),
+        (
+            "a page past its ttl from now on",
+            "SOFT",
+            "/a",
+            200,
+            vec![("MAIN.client_req", 1), ("MAIN.s_synth", 1), ("MAIN.n_purges", 1), ("MAIN.n_obj_purged", 1)],
+        ),
         (
             "a hit in grace",
             "GET",
@@ -214,6 +248,7 @@ fn each_way_of_a_request_is_counted_and_nothing_else() {
         ("MAIN.s_fetch", 1),
         ("MAIN.backend_unhealthy", 1),
         ("MAIN.fetch_failed", 1),
+        ("MAIN.beresp_uncacheable", 1),
         ("VBE.boot.default.unhealthy", 1),
     ];
     varnishd.have_changed(&before, "a sick backend", &expected);
@@ -238,7 +273,8 @@ fn answers_are_told_apart_by_how_their_bodies_come() {
         let before = varnishd.counters();
         varnishd.ask("GET", &format!("/pass/{way}"));
         let counter = format!("MAIN.fetch_{way}");
-        let expected = [&FETCHED[..], &[(counter.as_str(), 1), ("MAIN.s_pass", 1)]].concat();
+        let more = [(counter.as_str(), 1), ("MAIN.s_pass", 1), ("MAIN.beresp_uncacheable", 1)];
+        let expected = if way == "eof" { without_recycle(&more) } else { [&FETCHED[..], &more].concat() };
         varnishd.have_changed(&before, way, &expected);
     }
     // Less than it says: the head of an answer came, and its body is broken.
@@ -247,8 +283,80 @@ fn answers_are_told_apart_by_how_their_bodies_come() {
     let mut client = Client::connect(varnishd.server.listen).unwrap();
     client.send(b"GET /pass/short HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     client.read_to_end().unwrap();
-    let more = [("MAIN.fetch_length", 1), ("MAIN.fetch_failed", 1), ("MAIN.s_pass", 1)];
-    varnishd.have_changed(&before, "a broken body", &[&FETCHED[..], &more].concat());
+    let more = [("MAIN.fetch_length", 1), ("MAIN.fetch_failed", 1), ("MAIN.s_pass", 1), ("MAIN.beresp_uncacheable", 1)];
+    varnishd.have_changed(&before, "a broken body", &without_recycle(&more));
+}
+
+#[test]
+fn packing_purges_waits_and_bytes_of_a_backend_are_counted() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("body ".repeat(100)));
+    let port = origin.address().port();
+    let varnishd = Counted::start(&format!(
+        r#"vcl 4.1;
+import std;
+backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
+sub vcl_recv {{
+    if (req.method == "PURGE") {{ return (purge); }}
+    if (req.method == "POST") {{ return (pass); }}
+}}
+sub vcl_backend_response {{
+    if (bereq.url == "/packed") {{ set beresp.do_gzip = true; }}
+    set beresp.ttl = 1h;
+}}
+"#
+    ));
+    let before = varnishd.counters();
+    assert_eq!((before["MAIN.vmods"], before["MAIN.n_purges"]), (1, 0));
+    assert!(before["MAIN.threads"] > 0);
+    let fetched = [&FETCHED[..], &[("MAIN.fetch_length", 1), ("MAIN.cache_miss", 1)]].concat();
+    let stored = [&fetched[..], &[("MAIN.n_object", 1), ("MAIN.n_objecthead", 1)]].concat();
+    // Who takes no gzip gets what was packed for the cache, unpacked.
+    varnishd.ask("GET", "/packed");
+    varnishd.have_changed(
+        &before,
+        "a page that is packed, and unpacked",
+        &[&stored[..], &[("MAIN.n_gzip", 1), ("MAIN.n_gunzip", 1)]].concat(),
+    );
+    let before = varnishd.counters();
+    varnishd.ask("PURGE", "/packed");
+    let purged = [
+        ("MAIN.client_req", 1),
+        ("MAIN.s_synth", 1),
+        ("MAIN.n_purges", 1),
+        ("MAIN.n_obj_purged", 1),
+        ("MAIN.n_object", -1),
+        ("MAIN.n_objecthead", -1),
+    ];
+    varnishd.have_changed(&before, "a purge", &purged);
+    let before = varnishd.counters();
+    let held = origin.hold("/shared");
+    let ask = || {
+        let mut client = Client::connect(varnishd.server.listen).unwrap();
+        client.send(b"GET /shared HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        client
+    };
+    let mut clients = vec![ask()];
+    eventually("it is fetched", || origin.requests().iter().any(|request| request.request_line.contains("/shared")));
+    clients.push(ask());
+    eventually("it waits", || varnishd.counters()["MAIN.busy_sleep"] == before["MAIN.busy_sleep"] + 1);
+    assert_eq!(varnishd.counters()["MAIN.busy_wakeup"], before["MAIN.busy_wakeup"]);
+    drop(held);
+    for client in &mut clients {
+        assert_eq!(client.read_response("GET").unwrap().status, 200);
+    }
+    let shared = [("MAIN.client_req", 1), ("MAIN.cache_hit", 1), ("MAIN.busy_sleep", 1), ("MAIN.busy_wakeup", 1)];
+    let mut expected = [&stored[..], &shared].concat();
+    expected.retain(|counter| *counter != ("MAIN.client_req", 1));
+    expected.push(("MAIN.client_req", 2));
+    varnishd.have_changed(&before, "one who waits", &expected);
+    let before = varnishd.counters();
+    let post = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody";
+    assert_eq!(varnishd.server.play(post).status, 200);
+    let more = |name: &str| varnishd.counters()[name] - before[name];
+    eventually("it is counted", || more("VBE.boot.default.beresp_bodybytes") == 500);
+    assert_eq!(more("VBE.boot.default.bereq_bodybytes"), 4);
+    assert!((20..500).contains(&more("VBE.boot.default.beresp_hdrbytes")));
 }
 
 #[test]
@@ -366,6 +474,7 @@ fn a_backend_that_has_all_its_connections_is_busy() {
         ("MAIN.s_fetch", 1),
         ("MAIN.backend_busy", 1),
         ("MAIN.fetch_failed", 1),
+        ("MAIN.beresp_uncacheable", 1),
         ("VBE.boot.default.busy", 1),
     ];
     varnishd.have_changed(&before, "a busy backend", &expected);

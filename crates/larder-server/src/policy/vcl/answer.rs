@@ -81,6 +81,7 @@ pub fn judge(
             return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
         }
     }
+    count_shared(ex, cx);
     if ex.log.fetch.is_some() {
         ex.log.filters = Some(filters::of_answer(policy, ex));
     }
@@ -89,6 +90,12 @@ pub fn judge(
         vary_by_coding(Arc::make_mut(&mut head.fields));
     }
     if was_304 { Judgement::Confirmed } else { Judgement::Response }
+}
+
+/// Counts an answer that is for one client.
+fn count_shared(ex: &Exchange, cx: &Cx) {
+    let fetch = &ex.vcl.fetch;
+    cx.stats().answers_uncacheable.add(u64::from(fetch.is_uncacheable || fetch.answer.is_uncacheable));
 }
 
 /// Whether a body comes in gzip and is not unpacked for the cache: it is unpacked for who does not take it.
@@ -234,6 +241,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     let ended = run(policy, Step::BackendError, ex, cx);
     match ended.action {
         Action::Deliver => {
+            count_shared(ex, cx);
             let body = Bytes::from(std::mem::take(&mut ex.vcl.body));
             let mut head = finished(ex);
             // A HEAD is told how long it would be.

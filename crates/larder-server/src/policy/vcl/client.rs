@@ -210,7 +210,9 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     ex.vcl.client.always_miss = true;
     if let Some(zone) = policy.zone {
-        cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+        let variants = cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+        cx.stats().purges.add(1);
+        cx.stats().purged.add(variants as u64);
     }
     let ended = run(policy, Step::Purge, ex, cx);
     turned(policy, ended, ex, cx)

@@ -21,6 +21,9 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
         },
         _ => return Err(unbuilt(&format!("purge.{name}()"))),
     };
+    let stats = run.cx.stats();
+    stats.purges.add(1);
+    stats.purged.add(variants as u64);
     Ok(Value::Int(i64::try_from(variants).unwrap_or(i64::MAX)))
 }
 
