@@ -34,6 +34,7 @@ mod sockets;
 mod spawn;
 mod supervise;
 mod tell_socket;
+mod told;
 mod transaction_log;
 mod upgrade;
 mod varnishd;

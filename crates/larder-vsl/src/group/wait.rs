@@ -105,13 +105,6 @@ impl Groups {
         }
     }
 
-    /// Forgets what is not complete.
-    pub fn forget(&mut self) {
-        self.kept.clear();
-        self.awaited.clear();
-        self.bytes = 0;
-    }
-
     /// The next group that is complete.
     pub fn next_ready(&mut self) -> Option<Group> {
         self.ready.pop_front()
@@ -540,10 +533,6 @@ mod tests {
         assert_eq!(lasting, ["---", "1 sess 1 [flush], 2 req 2"]);
         // Whoever is not known to be a request is not shown as one.
         assert_eq!(grouped(Grouping::Request, &["bereq 3 < bereq 2 bgfetch"]), ["---"]);
-        groups.add(written(lines[0]), NOW);
-        groups.forget();
-        groups.flush();
-        assert_eq!((groups.next_ready(), groups.bytes), (None, 0));
     }
 
     #[test]

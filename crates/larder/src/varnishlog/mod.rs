@@ -9,36 +9,17 @@ use std::process::ExitCode;
 
 use larder_vsl::Filter;
 
-use crate::daemon::{self, Waiting};
+use crate::daemon::Waiting;
 use crate::invocation::Invocation;
-use crate::vsl::{self, RunError, regex};
+use crate::vsl::{self, Program, RunError, regex};
 
 use forms::{Frames, Text};
 use options::{Rule, Varnishlog, WrittenAs};
 
 /// Does what the command line asks for. `waiting` is who started this process as a daemon.
 pub fn run(asked: &Varnishlog, invocation: &Invocation, waiting: Option<Waiting>) -> ExitCode {
-    let done = match asked {
-        // Where varnishlog writes them.
-        Varnishlog::Version => {
-            eprint!("{VERSION}");
-            Ok(())
-        }
-        Varnishlog::Help => vsl::print(HELP),
-        Varnishlog::Show(show) if show.reading.daemon && waiting.is_none() => {
-            return daemon::start(invocation).unwrap_or_else(|failure| failed(&failure));
-        }
-        Varnishlog::Show(show) => self::show(show, waiting),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => failed(&why),
-    }
-}
-
-fn failed(why: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("larder varnishlog: {why}");
-    ExitCode::FAILURE
+    let program = Program { name: "varnishlog", version: VERSION, help: HELP, show };
+    program.run(asked, invocation, waiting)
 }
 
 fn show(show: &options::Show, waiting: Option<Waiting>) -> Result<(), RunError> {

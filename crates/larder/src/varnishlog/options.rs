@@ -2,18 +2,10 @@
 
 use std::ffi::OsString;
 
-use crate::vsl::options::{self, Instead, OptionsError, Reading, seconds};
+use crate::vsl::options::{self, CommandLine, Instead, OptionsError, Reading, seconds};
 
 /// What a command line of `larder varnishlog` asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Varnishlog {
-    /// `-V`: print the version.
-    Version,
-    /// `-h`: print the options.
-    Help,
-    /// Show a log.
-    Show(Box<Show>),
-}
+pub type Varnishlog = CommandLine<Show>;
 
 /// What is shown, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +33,12 @@ pub enum WrittenAs {
     Text,
     /// For `-r`.
     Frames,
+}
+
+impl AsRef<Reading> for Show {
+    fn as_ref(&self) -> &Reading {
+        &self.reading
+    }
 }
 
 /// Parses the words behind `varnishlog`.

@@ -15,36 +15,17 @@ use std::process::ExitCode;
 use jiff::tz::TimeZone;
 use larder_vsl::{Filter, Group};
 
-use crate::daemon::{self, Waiting};
+use crate::daemon::Waiting;
 use crate::invocation::Invocation;
-use crate::vsl::{self, Form, RunError};
+use crate::vsl::{self, Form, Program, RunError};
 
 use format::{Format, USUAL_FORMAT};
 use options::{FormatPlace, Show, Varnishncsa};
 
 /// Does what the command line asks for. `waiting` is who started this process as a daemon.
 pub fn run(asked: &Varnishncsa, invocation: &Invocation, waiting: Option<Waiting>) -> ExitCode {
-    let done = match asked {
-        // Where varnishncsa writes them.
-        Varnishncsa::Version => {
-            eprint!("{VERSION}");
-            Ok(())
-        }
-        Varnishncsa::Help => vsl::print(HELP),
-        Varnishncsa::Show(show) if show.reading.daemon && waiting.is_none() => {
-            return daemon::start(invocation).unwrap_or_else(|failure| failed(&failure));
-        }
-        Varnishncsa::Show(show) => self::show(show, waiting),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => failed(&why),
-    }
-}
-
-fn failed(why: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("larder varnishncsa: {why}");
-    ExitCode::FAILURE
+    let program = Program { name: "varnishncsa", version: VERSION, help: HELP, show };
+    program.run(asked, invocation, waiting)
 }
 
 fn show(show: &Show, waiting: Option<Waiting>) -> Result<(), RunError> {

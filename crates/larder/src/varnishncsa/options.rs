@@ -5,18 +5,10 @@ use std::path::PathBuf;
 
 use larder_vsl::Grouping;
 
-use crate::vsl::options::{self, Instead, OptionsError, Reading};
+use crate::vsl::options::{self, CommandLine, Instead, OptionsError, Reading};
 
 /// What a command line of `larder varnishncsa` asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Varnishncsa {
-    /// `-V`: print the version.
-    Version,
-    /// `-h`: print the options.
-    Help,
-    /// Show a log.
-    Show(Box<Show>),
-}
+pub type Varnishncsa = CommandLine<Show>;
 
 /// What is shown, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +27,12 @@ pub enum FormatPlace {
     Here(Vec<u8>),
     /// `-f`: its file, whose first line it is.
     File(PathBuf),
+}
+
+impl AsRef<Reading> for Show {
+    fn as_ref(&self) -> &Reading {
+        &self.reading
+    }
 }
 
 /// Parses the words behind `varnishncsa`.

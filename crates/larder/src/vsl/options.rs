@@ -103,6 +103,17 @@ pub enum Instead {
     Help,
 }
 
+/// What a command line of varnishlog or varnishncsa asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CommandLine<S> {
+    /// `-V`: print the version.
+    Version,
+    /// `-h`: print the options.
+    Help,
+    /// Show a log.
+    Show(Box<S>),
+}
+
 impl Reading {
     /// What a command line without options asks for.
     pub fn usual(program: &'static str) -> Self {

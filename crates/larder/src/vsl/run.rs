@@ -15,10 +15,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::options::{Place, QueryPlace, Rate, Reading};
 use super::output::Output;
 use super::regex;
-use super::source::{OpenError, Source};
+use super::source::Source;
 use crate::daemon::Waiting;
 use crate::oserror::{CallFailed, Reason};
 use crate::pidfile::PidFile;
+use crate::told::Unread;
 
 /// How groups are written.
 pub trait Form {
@@ -64,7 +65,7 @@ pub enum RunError {
     Query(#[from] QueryError),
     /// The server or file.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] Unread),
     /// What came from there.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -171,7 +172,7 @@ impl<F: Form> Runner<'_, F> {
         let began = clock::steady();
         loop {
             match Source::open(&self.reading.place, self.asked()) {
-                Err(OpenError::NoServer(_))
+                Err(Unread::NoServer { .. })
                     if self.reading.patience.is_none_or(|patience| clock::steady() - began < patience) => {}
                 opened => return Ok(Some(opened?)),
             }
@@ -246,7 +247,7 @@ impl<F: Form> Runner<'_, F> {
                     return Ok(Some(source));
                 }
                 // It may still be setting up its socket.
-                Err(OpenError::NoServer(_) | OpenError::Forbidden(_)) => {}
+                Err(Unread::NoServer { .. } | Unread::Forbidden(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use larder_vsl::{Asked, Frame, FrameError, Pieces};
 
 use super::options::Place;
-use crate::oserror::Reason;
+use crate::told::Unread;
 use crate::varnishd::workdir;
 
 /// A stream of frames.
@@ -26,38 +26,13 @@ enum Stream {
     File(File),
 }
 
-/// Why a source cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Nobody listens there.
-    #[error(
-        "no server tells its log at {}: start one, or name its folder or its socket with -n",
-        .0.display()
-    )]
-    NoServer(PathBuf),
-    /// The socket belongs to others.
-    #[error(
-        "{} may not be read by this account: be root, the account of the server, or in its group",
-        .0.display()
-    )]
-    Forbidden(PathBuf),
-    /// The system refused something.
-    #[error("{} cannot be read {}", path.display(), Reason(source))]
-    Failed {
-        /// The socket or file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
 impl Source {
     /// Opens it, and tells a server what is asked for.
-    pub fn open(place: &Place, asked: Asked) -> Result<Self, OpenError> {
+    pub fn open(place: &Place, asked: Asked) -> Result<Self, Unread> {
         let stream = match place {
             Place::Server(name) => Stream::Server(connect(&socket(name.as_deref()), asked)?),
             Place::File(path) => {
-                let failed = |source| OpenError::Failed { path: path.clone(), source };
+                let failed = |source| Unread::Failed { path: path.clone(), source };
                 Stream::File(match path.as_os_str() == "-" {
                     true => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
                     false => File::open(path).map_err(failed)?,
@@ -114,16 +89,8 @@ fn socket(name: Option<&Path>) -> PathBuf {
     }
 }
 
-fn connect(path: &Path, asked: Asked) -> Result<UnixStream, OpenError> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::BrokenPipe => OpenError::NoServer(path.to_owned()),
-        io::ErrorKind::PermissionDenied => OpenError::Forbidden(path.to_owned()),
-        _ => OpenError::Failed { path: path.to_owned(), source: error },
-    };
+fn connect(path: &Path, asked: Asked) -> Result<UnixStream, Unread> {
+    let failed = |error| Unread::of(error, "log", path);
     let mut stream = UnixStream::connect(path).map_err(failed)?;
     stream.write_all(&[asked as u8]).map_err(failed)?;
     Ok(stream)

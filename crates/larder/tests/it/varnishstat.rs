@@ -553,7 +553,7 @@ fn without_a_server_the_folder_is_named() {
     varnishd.server.child.wait().unwrap();
     let output = varnishd.stat(&["-1", "-t", "0"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text_of(&output.stderr).contains("no \"larder varnishd\" runs in"), "{}", text_of(&output.stderr));
+    assert!(text_of(&output.stderr).contains("no server tells its counters"), "{}", text_of(&output.stderr));
     for (options, part) in [(&["-Q"][..], "no option \"-Q\""), (&["-t", "soon"], "soon"), (&["MAIN.*"], "MAIN.*")] {
         let output = stat(options);
         let said = text_of(&output.stderr);
