@@ -7,7 +7,7 @@
 //! A zone with shelves has its bans on all of them, each at its place in the log: that is what tells which bans a page
 //! from there was stored before, and not the time, which may have been set back.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -220,23 +220,36 @@ impl<P> Bans<P> {
         number
     }
 
-    /// Takes over a ban that a shelf had before, and returns its number; another shelf may have brought it already. The
-    /// newest comes first. No page that was fetched since is tested by it.
-    pub(crate) fn take_over(&self, words: &str, made_at: Time, read: impl FnOnce() -> Arc<dyn Condition<P>>) -> u64 {
+    /// The numbers of bans that a shelf had before, as far as another shelf has brought them already.
+    pub(crate) fn numbers_of<'a>(&self, found: impl Iterator<Item = (Time, &'a str)>) -> Vec<Option<u64>> {
+        let list = self.list.read();
+        let known: HashMap<_, _> =
+            list.bans.iter().map(|ban| ((ban.made_at.0, ban.condition.words()), ban.number)).collect();
+        found.map(|(made_at, words)| known.get(&(made_at.0, words)).copied()).collect()
+    }
+
+    /// Takes over bans that a shelf had before, and returns their numbers; the newest come first. No page that was fetched
+    /// since is tested by them. For this, [`Bans::order`] is held.
+    pub(crate) fn take_over(&self, found: Vec<(Time, Arc<dyn Condition<P>>)>) -> Vec<u64> {
+        let (first, are_done) = {
+            // Those who test pages need not wait for this.
+            let list = self.list.read();
+            let mut later: HashSet<&str> = list.bans.iter().map(|ban| ban.condition.words()).collect();
+            let are_done: Vec<bool> = found
+                .iter()
+                .map(|(_, condition)| !later.insert(condition.words()) && condition.is_timeless())
+                .collect();
+            (list.bans.front().map_or(self.base, |first| first.number.min(self.base)), are_done)
+        };
         let mut list = self.list.write();
-        let is_same = |ban: &&Ban<P>| ban.made_at == made_at && ban.condition.words() == words;
-        if let Some(known) = list.bans.iter().find(is_same) {
-            return known.number;
+        let mut numbers = Vec::with_capacity(found.len());
+        for (number, ((made_at, condition), is_done)) in (0..first).rev().zip(found.into_iter().zip(are_done)) {
+            list.text_bytes += condition.text().len();
+            list.bans.push_front(Ban { number, made_at, condition, is_done: AtomicBool::new(is_done) });
+            numbers.push(number);
         }
-        let condition = read();
-        let is_later = |ban: &Ban<P>| condition.is_timeless() && ban.condition.words() == words;
-        let is_done = AtomicBool::new(list.bans.iter().any(is_later));
-        let first = list.bans.front().map_or(self.base, |first| first.number.min(self.base));
-        let number = first - 1;
-        list.text_bytes += condition.text().len();
-        list.bans.push_front(Ban { number, made_at, condition, is_done });
         self.cut(&mut list);
-        number
+        numbers
     }
 
     /// Cuts off the oldest bans if there are too many.
@@ -375,6 +388,11 @@ impl<P> Bans<P> {
             tested_ahead: count(&self.counts.tested_ahead),
             dropped_ahead: count(&self.counts.dropped_ahead),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_any_lock_held(&self) -> bool {
+        self.list.try_read().is_none() || self.order.try_lock().is_none()
     }
 
     /// All of them, newest first. `pages_of` counts the pages whose newest ban has this number.

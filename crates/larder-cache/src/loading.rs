@@ -69,11 +69,13 @@ impl Drop for Reading {
 
 impl Zone {
     /// Makes the pages that were read variants, as far as there is room in memory. They are tested by the bans since they
-    /// were written, and by those since `newest_ban`, which was the newest before they were read.
+    /// were written, and by those since `newest_ban`, which was the newest before they were read. A page before a ban that
+    /// another thread is taking over is left out.
     pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>, newest_ban: u64) {
         // The shelves may have read bans meanwhile.
-        self.take_over_bans();
-        let pages = together(stored).into_iter();
+        let knows_bans = self.knows_bans();
+        let is_judged = |page: &Copies| knows_bans || page.0.first_ban != Some(0);
+        let pages = together(stored).into_iter().filter(is_judged);
         let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page, newest_ban)).collect();
         // By this time, and not by position: a page that was copied to a new segment or another disk is no newer for
         // that.

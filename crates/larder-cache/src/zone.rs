@@ -44,6 +44,8 @@ pub struct Zone {
     /// written. It is at most a sixteenth of `inactive`.
     use_step_secs: AtomicU64,
     bans: Bans<Object>,
+    /// Held by the thread that takes over bans from shelves.
+    taking_over: Mutex<()>,
     /// How bans on disk are read.
     read_ban: OnceLock<Reader<Object>>,
     pub(crate) counts: SharedCounts,
@@ -91,6 +93,7 @@ impl Zone {
             inactive_secs: AtomicU64::new(inactive.as_secs()),
             use_step_secs: AtomicU64::new(use_step_secs(inactive)),
             bans: Bans::new(id),
+            taking_over: Mutex::default(),
             read_ban: OnceLock::new(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
@@ -120,8 +123,12 @@ impl Zone {
     /// Replaces its shelves. Pages in memory stay.
     pub fn set_shelves(self: &Arc<Self>, shelves: Shelves) {
         self.own(&shelves);
+        {
+            // Before requests see them, and have to do without the disk.
+            let _taking_over = self.taking_over.lock();
+            self.take_over_from(&shelves);
+        }
         self.shelves.store(Arc::new(shelves));
-        // Now, and not when a request waits for it.
         self.take_over_bans();
     }
 
@@ -221,16 +228,47 @@ impl Zone {
     /// Takes over the bans that shelves have read from disk.
     pub(crate) fn take_over_bans(&self) {
         let shelves = self.shelves.load();
+        if !shelves.are_bans_known() {
+            let _taking_over = self.taking_over.lock();
+            self.take_over_from(&shelves);
+        }
+    }
+
+    /// As [`take_over_bans`](Self::take_over_bans), without waiting for another thread that does it. False if there is
+    /// one: until it has done so, pages from disk may be banned.
+    pub(crate) fn knows_bans(&self) -> bool {
+        let shelves = self.shelves.load();
+        if shelves.are_bans_known() {
+            return true;
+        }
+        let Some(_taking_over) = self.taking_over.try_lock() else { return false };
+        self.take_over_from(&shelves);
+        true
+    }
+
+    /// Takes over bans while [`Zone::taking_over`] is held. To read 10,000 of them takes a while, so that happens without
+    /// the locks of pages and bans.
+    fn take_over_from(&self, shelves: &Shelves) {
         for (shelf, known) in shelves.with_known_bans() {
             let reads = shelf.bans_read();
             if known.load(Ordering::Acquire) == reads {
                 continue;
             }
+            let found = shelf.unnumbered_bans(self.id);
+            let numbers = self.bans.numbers_of(found.iter().map(|ban| (Time(ban.made_at), &*ban.words)));
+            let (new, mut numbered) = (found.iter().zip(&numbers), HashMap::new());
+            let new: Vec<&WordedBan> = new.filter(|(_, number)| number.is_none()).map(|(ban, _)| ban).collect();
+            let read = |words| self.read_ban.get().map_or_else(unread, |read| read(words));
+            let conditions = new.iter().map(|ban| (Time(ban.made_at), read(&ban.words))).collect();
             let _order = self.bans.order.lock();
-            shelf.number_bans(self.id, |ban| {
-                let read = || self.read_ban.get().map_or_else(unread, |read| read(&ban.words));
-                self.bans.take_over(&ban.words, Time(ban.made_at), read)
-            });
+            let known_before = found.iter().zip(&numbers).filter_map(|(ban, number)| Some((ban, (*number)?)));
+            for (ban, number) in known_before.chain(new.into_iter().zip(self.bans.take_over(conditions))) {
+                // The lower one: with it a page is tested by both.
+                let least = numbered.entry((ban.made_at, &*ban.words)).or_insert(number);
+                *least = number.min(*least);
+            }
+            // What was read from disk meanwhile has its turn next time.
+            shelf.number_bans(self.id, |ban| numbered.get(&(ban.made_at, &*ban.words)).copied().unwrap_or(0));
             known.store(reads, Ordering::Release);
         }
     }
@@ -487,6 +525,11 @@ impl Zone {
     #[inline]
     pub(crate) fn use_step_secs(&self) -> u64 {
         self.use_step_secs.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_any_ban_locked(&self) -> bool {
+        self.bans.is_any_lock_held()
     }
 
     #[cfg(test)]

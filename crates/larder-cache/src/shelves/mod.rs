@@ -8,7 +8,7 @@
 
 pub(crate) mod head;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -206,6 +206,11 @@ impl Shelves {
     /// All shelves, each with what was known of its bans.
     pub(crate) fn with_known_bans(&self) -> impl Iterator<Item = (&DiskShelf, &AtomicU64)> {
         self.iter().zip(&self.known_bans)
+    }
+
+    /// Whether the zone has taken over the bans of all shelves.
+    pub(crate) fn are_bans_known(&self) -> bool {
+        self.with_known_bans().all(|(shelf, known)| known.load(Ordering::Acquire) == shelf.bans_read())
     }
 
     /// Drops a variant.

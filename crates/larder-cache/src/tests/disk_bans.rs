@@ -1,5 +1,10 @@
 //! Bans of a zone that has a disk.
 
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_store::WordedBan;
+
 use super::disks::{folder, on, open, over, put_under, with_one};
 use super::*;
 
@@ -154,4 +159,72 @@ fn a_ban_is_forgotten_once_neither_memory_nor_a_shelf_needs_it() {
     }
     assert_eq!(disk.shelf.first_ban(), None);
     assert_eq!(worker.zone.look_ahead(at(9), at(9), || true), Lurked { tested: 0, dropped: 0, forgotten: 1 });
+}
+
+/// Holds for no page, and counts how often it is asked for its words.
+struct Counted(String);
+
+static WORDS_ASKED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static TAKES_OVER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+}
+
+impl Condition<Object> for Counted {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn words(&self) -> &str {
+        WORDS_ASKED.fetch_add(1, Ordering::Relaxed);
+        &self.0
+    }
+
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
+    fn asks_request(&self) -> bool {
+        false
+    }
+
+    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
+        false
+    }
+}
+
+/// Reads a ban while requests go on.
+fn counted(words: &str) -> Arc<dyn Condition<Object>> {
+    TAKES_OVER.with_borrow_mut(|worker| {
+        let worker = worker.as_mut().expect("it is there while bans are read");
+        assert!(!worker.zone.is_any_ban_locked(), "pages cannot be tested");
+        assert_eq!(worker.zone.shelves().iter().next().expect("there is one").first_ban(), Some(0));
+        if words == "7" {
+            assert_eq!(judged(worker, KEY), "miss", "it does not wait, and takes nothing that may be banned");
+        }
+    });
+    Arc::new(Counted(words.to_owned()))
+}
+
+#[test]
+fn to_take_over_bans_is_linear_and_holds_up_nobody_who_asks_for_pages() {
+    const COUNT: u64 = 2000;
+    let folder = folder();
+    let (disk, _) = with_one(folder.path());
+    for number in 1..=COUNT {
+        let ban = WordedBan { number, made_at: 5, words: number.to_string().into() };
+        disk.shelf.ban_worded(ban, true);
+    }
+    assert!(disk.shelf.flush_blocking());
+    disk.shelf.stop();
+    let disk = open(folder.path());
+    let worker = on(&disk);
+    let zone = Arc::clone(&worker.zone);
+    zone.read_bans_by(counted);
+    TAKES_OVER.set(Some(worker));
+    assert_eq!(zone.ban_stats().bans, COUNT);
+    let asked = WORDS_ASKED.load(Ordering::Relaxed);
+    assert!(asked <= 4 * COUNT, "{asked} for {COUNT}");
+    let mut worker = TAKES_OVER.take().expect("it was put there");
+    assert_eq!(judged(&mut worker, KEY), "hit one");
 }

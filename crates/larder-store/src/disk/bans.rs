@@ -5,7 +5,7 @@
 //! tells who reads a page which is the first one since, and keeps the words for the next process. A ban is forgotten when
 //! all segments that are older than it are deleted.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -146,13 +146,21 @@ impl Bans {
             state.settled.push(Ban { sequence, prefix });
         }
         let due: Vec<_> = state.pending_worded.extract_if(.., |pending| pending.ticket <= ticket).collect();
-        for PendingWorded { ban, is_timeless, .. } in due {
-            if is_timeless {
-                state.worded.retain(|worded| worded.ban.words != ban.words);
-            }
+        let (mut timeless, mut newest_first) = (HashSet::new(), Vec::with_capacity(due.len()));
+        for PendingWorded { ban, is_timeless, .. } in due.into_iter().rev() {
             self.settled_number.fetch_max(ban.number, Ordering::AcqRel);
-            state.worded.push_back(Worded { sequence, ban });
+            // Of those of the same words the last stays.
+            if !is_timeless || timeless.insert(ban.words.clone()) {
+                newest_first.push(Worded { sequence, ban });
+            }
         }
+        // Mostly there is one, and to compare with that is faster than to hash all.
+        let is_replaced = |words: &Box<str>| match timeless.len() {
+            0..=HASHED_MIN => timeless.iter().any(|later| later == words),
+            _ => timeless.contains(words),
+        };
+        state.worded.retain(|worded| !is_replaced(&worded.ban.words));
+        state.worded.extend(newest_first.into_iter().rev());
         state.count_bytes();
         self.note_len(&state);
     }
@@ -220,7 +228,22 @@ impl Bans {
         }
     }
 
-    /// Has the owner number the bans in words that have no number, the newest first. Nothing happens for others.
+    /// The bans in words of an owner that have no number, the newest first.
+    pub(super) fn unnumbered(&self, owner: u64) -> Vec<WordedBan> {
+        let mut state = self.state.lock();
+        let mut found = Vec::new();
+        if state.owner == owner {
+            state.each_worded(|ban| {
+                if ban.number == 0 {
+                    found.push(ban.clone());
+                }
+            });
+        }
+        found
+    }
+
+    /// Has the owner number the bans in words that have no number, the newest first; 0 leaves one as it is. Nothing
+    /// happens for others.
     pub(super) fn number(&self, owner: u64, mut number: impl FnMut(&WordedBan) -> u64) {
         let mut state = self.state.lock();
         if state.owner == owner {
@@ -337,13 +360,11 @@ impl Bans {
             }
         }
         let has_worded = !worded.is_empty();
-        for new in worded {
-            let end = state.worded.partition_point(|known| known.sequence <= new.sequence);
-            let mut same = state.worded.range(..end).rev().take_while(|known| known.sequence == new.sequence);
-            if !same.any(|known| known.ban.made_at == new.ban.made_at && known.ban.words == new.ban.words) {
-                state.worded.insert(end, new);
-            }
-        }
+        let place_of = |worded: &Worded| (worded.sequence, worded.ban.made_at, worded.ban.words.clone());
+        let known: HashSet<_> = state.worded.iter().map(place_of).collect();
+        state.worded.extend(worded.into_iter().filter(|new| !known.contains(&place_of(new))));
+        // Linear for two lists in order.
+        state.worded.make_contiguous().sort_by_key(|worded| worded.sequence);
         state.count_bytes();
         self.note_len(&state);
         if has_worded {
@@ -451,6 +472,8 @@ const BANS_MAX: usize = 1000;
 /// before them.
 const WORDED_MAX: usize = 10_000;
 const WORDED_BYTES_MAX: usize = 4 << 20;
+/// Of more new bans in words than this, each old one is looked up.
+const HASHED_MIN: usize = 8;
 /// The longest prefix. A longer one clears the whole shelf.
 const PREFIX_BYTES_MAX: usize = 64 * 1024;
 /// The file takes at most one part in this many of `max_size`. If it would be longer, the whole shelf is cleared.

@@ -297,7 +297,13 @@ impl DiskShelf {
         self.shared().bans.reads()
     }
 
-    /// Has the owner number the bans in words that have no number, the newest first. Nothing happens for others.
+    /// The bans in words of an owner that have no number, the newest first; none of another's.
+    pub fn unnumbered_bans(&self, owner: u64) -> Vec<WordedBan> {
+        self.shared().bans.unnumbered(owner)
+    }
+
+    /// Has the owner number the bans in words that have no number, the newest first; 0 leaves one as it is. Reads wait
+    /// meanwhile. Nothing happens for others.
     pub fn number_bans(&self, owner: u64, number: impl FnMut(&WordedBan) -> u64) {
         self.shared().bans.number(owner, number);
     }
