@@ -58,4 +58,4 @@ pub use vary::{EachLine, Selecting, VaryKey, selecting};
 pub use zone::{Lurked, Zone, ZoneLimits};
 
 // The types of the store that a caller needs to make and read bodies.
-pub use larder_store::{Body, BodyReader, BodyState, BodyWriter, Piece, Reservation, Spill};
+pub use larder_store::{Body, BodyReader, BodyState, BodyWriter, NotKept, Piece, Reservation, Spill};

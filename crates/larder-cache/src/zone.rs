@@ -9,7 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use larder_http::Time;
 use larder_store::{
-    BUFFERED_BYTES, Body, BodyWriter, Judge, Reservation, SLOT_BYTES, Spill, WordedBan, body, body_with_disks,
+    BUFFERED_BYTES, Body, BodyWriter, Judge, NotKept, Reservation, SLOT_BYTES, Spill, WordedBan, body, body_with_disks,
 };
 use parking_lot::Mutex;
 
@@ -206,16 +206,15 @@ impl Zone {
         self.bans.add(condition, now)
     }
 
-    /// Waits until the bans so far are on all disks. False if a disk cannot keep them now; they hold all the same.
-    pub fn bans_kept(&self) -> impl Future<Output = bool> + Send + use<> {
+    /// Waits until the bans so far are on all disks. An error says why a disk cannot keep them now; they hold all the same.
+    pub fn bans_kept(&self) -> impl Future<Output = Result<(), NotKept>> + Send + use<> {
         // Asked for before the first is waited for.
         let all: Vec<_> = self.shelves.load().iter().map(|shelf| shelf.bans_kept()).collect();
         async move {
-            let mut are_kept = true;
             for kept in all {
-                are_kept &= kept.await;
+                kept.await?;
             }
-            are_kept
+            Ok(())
         }
     }
 

@@ -7,8 +7,10 @@ use larder_cache::{Asking, Condition, Object, Unread, Zone};
 
 pub use larder_cache::Listed;
 use larder_http::{Fields, Known, Time};
+use larder_store::DiskState;
 use larder_vcl::bans::{Ban, BanError, Field, Operand, Operator, Test, line_of};
 use larder_vcl::parameters::MATCH_LIMIT;
+use tokio::time::{Instant, timeout_at};
 
 use crate::regex::Regex;
 
@@ -55,16 +57,45 @@ pub fn shown(line: &str) -> String {
     Ban::of_line(line).map_or_else(|_| line.to_owned(), |ban| ban.to_string())
 }
 
-/// Waits until the disks of these zones have noted their bans, but not long: a disk that cannot says so in the log, and
-/// the bans hold all the same.
-pub async fn kept(zones: &[Arc<Zone>]) {
-    let all: Vec<_> = zones.iter().map(|zone| zone.bans_kept()).collect();
-    let noted = async {
-        for kept in all {
-            kept.await;
-        }
-    };
-    let _ = tokio::time::timeout(PATIENCE, noted).await;
+/// A ban holds, and a restart may forget it.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    /// A disk cannot note it.
+    #[error("The ban holds, but is not on disk yet: {0}")]
+    Disk(#[from] larder_cache::NotKept),
+    /// A disk has not said yet that it has.
+    #[error("The ban holds, but is not on disk yet: the disk of {0} has not noted it within {PATIENCE:?}")]
+    Late(String),
+}
+
+/// Why a command bans nothing, or not for good.
+#[derive(Debug, thiserror::Error)]
+pub enum BanFault {
+    /// It is no ban.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// It holds, and a restart may forget it.
+    #[error(transparent)]
+    NotKept(#[from] NotKept),
+}
+
+/// Waits until the disks of these zones have noted their bans, but not long.
+pub async fn kept(zones: &[Arc<Zone>]) -> Result<(), NotKept> {
+    let until = Instant::now() + PATIENCE;
+    // Asked for before the first is waited for.
+    let all: Vec<_> = zones.iter().map(|zone| (zone, zone.bans_kept())).collect();
+    for (zone, kept) in all {
+        timeout_at(until, kept).await.map_err(|_| late(zone))??;
+    }
+    Ok(())
+}
+
+fn late(zone: &Zone) -> NotKept {
+    let shelves = zone.shelves();
+    match shelves.iter().find(|shelf| shelf.state() == DiskState::Waiting) {
+        Some(shelf) => larder_cache::NotKept::InUse(shelf.dir().to_owned()).into(),
+        None => NotKept::Late(zone.name().to_owned()),
+    }
 }
 
 /// How long whoever bans waits for disks.

@@ -218,14 +218,13 @@ impl Serving {
     }
 
     /// Bans in all zones what the words of the command `ban` say, and waits a while until their disks have noted it.
-    pub async fn ban(&self, words: &[String]) -> Result<(), bans::Refused> {
-        let condition = bans::of_words(words)?;
+    pub async fn ban(&self, words: &[String]) -> Result<(), bans::BanFault> {
+        let condition = bans::of_words(words).map_err(bans::BanFault::Refused)?;
         let zones = self.last.lock().site.caches.zones.clone();
         for zone in &zones {
             zone.ban(Arc::clone(&condition), clock::now());
         }
-        bans::kept(&zones).await;
-        Ok(())
+        Ok(bans::kept(&zones).await?)
     }
 
     /// The bans of all zones, zone by zone, newest first.

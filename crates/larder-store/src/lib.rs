@@ -22,7 +22,8 @@ pub use budget::{Buffers, Reservation};
 pub use disk::fuzzing;
 pub use disk::{
     CLEAR_FILE, DebtNote, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats,
-    Files, Finding, Found, Hold, Inspect, Judge, KeySet, Kind as RecordKind, Listed, OpenFile, Owed, Page, PageBody,
-    Payable, PinnedBody, Ready, RealFiles, RecordView, Report, Skipped, Span, Stamp, Stored, StoredBody, WordedBan,
+    Files, Finding, Found, Hold, Inspect, Judge, KeySet, Kind as RecordKind, Listed, NotKept, OpenFile, Owed, Page,
+    PageBody, Payable, PinnedBody, Ready, RealFiles, RecordView, Report, Skipped, Span, Stamp, Stored, StoredBody,
+    WordedBan,
 };
 pub use memory::{Kept, MemoryShelf, SLOT_BYTES, Seat, ShelfLimits, ShelfStats};

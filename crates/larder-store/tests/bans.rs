@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_store::{
-    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, Page, PageBody, Stored, WordedBan,
+    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Judge, NotKept, Page, PageBody, Stored, WordedBan,
 };
 use simulated::{Process, Random, World};
 
@@ -372,9 +372,67 @@ fn a_ban_that_becomes_a_clear_is_kept_when_that_is_done() {
     let waits = open(&world.process(), 0);
     assert_eq!((shelf.state(), waits.state()), (DiskState::Serving, DiskState::Waiting));
     let too_long = "x".repeat(MB as usize);
-    for (shelf, expected) in [(&shelf, true), (&waits, false)] {
-        ban_worded(shelf, 7, &too_long);
-        assert_eq!(runtime.block_on(shelf.bans_kept()), expected);
+    ban_worded(&shelf, 7, &too_long);
+    assert_eq!(runtime.block_on(shelf.bans_kept()), Ok(()));
+    ban_worded(&waits, 7, &too_long);
+    let kept = waits.bans_kept();
+    shelf.stop();
+    assert_eq!(runtime.block_on(kept), Ok(()));
+    assert_eq!(waits.state(), DiskState::Serving);
+}
+
+#[test]
+fn who_bans_is_told_what_stands_in_the_way_and_the_next_ban_brings_what_was_missed() {
+    let world = World::new(MB);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let process = world.process();
+    let (told, events) = channel();
+    let shelf = open_and_tell(&process, 65_536, move |event| drop(told.send(event)));
+    store(&shelf, "/a", 100);
+    world.total.store(world.used() + 65_536, Ordering::SeqCst);
+    ban_worded(&shelf, 7, "first");
+    let fault = runtime.block_on(shelf.bans_kept()).expect_err("there is no room");
+    let is_noted = has(&world, "/shelf/larder.removals-lost");
+    assert!(is_noted && matches!(&fault, NotKept::Failed { file, is_noted: true, .. } if file == Path::new(BANS)));
+    assert!(fault.to_string().starts_with("/shelf/larder.bans cannot be written ("), "{fault}");
+    world.total.store(1 << 40, Ordering::SeqCst);
+    ban_worded(&shelf, 8, "second");
+    assert_eq!(runtime.block_on(shelf.bans_kept()), Ok(()));
+    assert!(!has(&world, "/shelf/larder.removals-lost"));
+    let said: Vec<_> = events.try_iter().filter(|event| !matches!(event, DiskEvent::Opened { .. })).collect();
+    assert!(matches!(&said[..], [DiskEvent::Degraded(_), DiskEvent::Recovered { .. }]), "{said:?}");
+    process.kill();
+    shelf.stop();
+    let shelf = open(&world.process(), 0);
+    assert_eq!(take_over(&shelf), ["second", "first"]);
+    assert_eq!(first_ban(&shelf, "/a"), Some(Some(998)));
+}
+
+#[test]
+fn who_bans_waits_for_the_process_that_leaves_the_folder_and_is_told_if_its_own_ends_first() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for is_left in [true, false] {
+        let world = World::new(MB);
+        let before = open(&world.process(), 0);
+        store(&before, "/a", 100);
+        let process = world.process();
+        let shelf = open(&process, 0);
+        assert_eq!(shelf.state(), DiskState::Waiting);
+        ban_worded(&shelf, 7, "first");
+        let kept = shelf.bans_kept();
+        if is_left {
+            before.stop();
+            assert_eq!(runtime.block_on(kept), Ok(()));
+            process.kill();
+            shelf.stop();
+            let shelf = open(&world.process(), 0);
+            assert_eq!((take_over(&shelf), first_ban(&shelf, "/a")), (vec!["first".to_owned()], Some(Some(999))));
+        } else {
+            shelf.stop();
+            assert_eq!(runtime.block_on(kept), Err(NotKept::Stopped("/shelf".into())));
+            // The other process is asked to drop what this one has banned.
+            assert!(has(&world, "/shelf/larder.clear"));
+        }
     }
 }
 

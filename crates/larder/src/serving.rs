@@ -7,7 +7,7 @@ use std::thread;
 
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, LogLevel};
-use larder_server::bans::{Listed, Refused};
+use larder_server::bans::{BanFault, Listed};
 use larder_server::{Counted, LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
 
@@ -66,7 +66,7 @@ impl Server {
     }
 
     /// Bans what the words of the command `ban` say.
-    pub async fn ban(&self, words: &[String]) -> Result<(), Refused> {
+    pub async fn ban(&self, words: &[String]) -> Result<(), BanFault> {
         match self {
             Server::Running(serving) => serving.ban(words).await,
             Server::Leaving(..) | Server::Gone => Ok(()),

@@ -46,13 +46,18 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     })
 }
 
-/// Bans it, and says so when its disks have noted it.
+/// Bans it, and says so when its disks have noted it, or cannot.
 pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
     let zone = Arc::clone(cx.zone(ban.zone));
     let text = format!("Banned: {}", ban.condition.text());
     zone.ban(ban.condition, cx.now());
-    bans::kept(&[zone]).await;
-    told(status::OK, &text, ex)
+    match bans::kept(&[zone]).await {
+        Ok(()) => told(status::OK, &text, ex),
+        Err(why) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));
+            told(status::INTERNAL_SERVER_ERROR, &why.to_string(), ex)
+        }
+    }
 }
 
 /// An answer in plain text.

@@ -51,6 +51,7 @@ pub use health::{DiskEvent, DiskState};
 pub use inspect::{Finding, Inspect, RecordView, Report};
 pub use keys::KeySet;
 pub use page::{Hold, Owed, Page, PageBody, Payable};
+pub use queue::NotKept;
 pub use record::{Kind, Span};
 pub use shelf::{DiskOptions, DiskShelf, Skipped};
 pub use space::DiskLimits;

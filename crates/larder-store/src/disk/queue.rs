@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,37 @@ pub(super) type SliceDone = Box<dyn FnOnce(Option<Span>) + Send>;
 
 /// Called when everything before it is done; true if all of it is durable.
 pub(super) type Ack = Box<dyn FnOnce(bool) + Send>;
+
+/// Why the bans of a shelf are not on its disk. They hold all the same, and it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    /// The list cannot be written.
+    #[error("{} cannot be written ({why}), {}", file.display(), if *is_noted {
+        "so that the next start drops all pages in its folder"
+    } else {
+        "and a restart may bring back what is banned"
+    })]
+    Failed {
+        /// The list.
+        file: PathBuf,
+        /// What the file system said.
+        why: String,
+        /// The folder has a file that says so to the next process.
+        is_noted: bool,
+    },
+    /// Another process uses the folder.
+    #[error("{} is used by another process", .0.display())]
+    InUse(PathBuf),
+    /// The shelf is out.
+    #[error("{} cannot be used now, as the error log says", .0.display())]
+    Out(PathBuf),
+    /// The shelf has ended.
+    #[error("{} is closed", .0.display())]
+    Stopped(PathBuf),
+}
+
+/// Called when the bans are on the disk, or cannot be written now.
+pub(super) type BansKept = Box<dyn FnOnce(Result<(), NotKept>) + Send>;
 
 /// A job for the writer.
 pub(super) enum Command {
@@ -35,7 +67,7 @@ pub(super) enum Command {
         ticket: u64,
     },
     /// Write the bans, and tell when they are on the disk.
-    KeepBans(Ack),
+    KeepBans(BansKept),
     Clear,
     Tick,
     Flush(Ack),

@@ -17,7 +17,7 @@ use super::found::Found;
 use super::health::{DiskEvent, DiskState, Health};
 use super::index::Index;
 use super::page::{LABEL_SHARE, Page};
-use super::queue::{Ack, Command, Queue};
+use super::queue::{Ack, Command, NotKept, Queue};
 use super::read::Wait;
 use super::readers::Readers;
 use super::record::Span;
@@ -313,11 +313,16 @@ impl DiskShelf {
         self.shared().bans.first_number()
     }
 
-    /// Waits until the bans so far are on the disk. False if they cannot be written now.
-    pub fn bans_kept(&self) -> impl Future<Output = bool> + Send + use<> {
+    /// Waits until the bans so far are on the disk, and another process has left the folder. An error says why they
+    /// cannot be written now.
+    pub fn bans_kept(&self) -> impl Future<Output = Result<(), NotKept>> + Send + use<> {
         let (told, outcome) = oneshot::channel();
-        self.work().queue.push(Command::KeepBans(ack(told)));
-        async move { outcome.await.unwrap_or(false) }
+        self.work().queue.push(Command::KeepBans(Box::new(move |kept| {
+            // Whoever asked may have stopped waiting.
+            let _ = told.send(kept);
+        })));
+        let dir = self.dir().to_owned();
+        async move { outcome.await.unwrap_or(Err(NotKept::Stopped(dir))) }
     }
 
     /// Removes everything, at once for [`DiskShelf::find`].

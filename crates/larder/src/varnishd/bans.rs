@@ -1,6 +1,6 @@
 //! `ban` and `ban.list`: pages that operators make unusable.
 
-use larder_server::bans::Listed;
+use larder_server::bans::{BanFault, Listed};
 use serde_json::{Value, json};
 
 use super::cli::protocol::{self, Answer, Status};
@@ -11,7 +11,8 @@ pub async fn ban(state: &State, words: &[String]) -> Answer {
     let Some(server) = state.site.server() else { return not_running() };
     match server.ban(words).await {
         Ok(()) => Answer::ok(""),
-        Err(refused) => Answer::new(Status::Parameter, format!("{refused}\n")),
+        Err(BanFault::Refused(why)) => Answer::new(Status::Parameter, format!("{why}\n")),
+        Err(BanFault::NotKept(why)) => Answer::new(Status::Cannot, format!("{why}\n")),
     }
 }
 

@@ -83,6 +83,34 @@ fn who_may_not_ban_or_says_what_is_no_ban_bans_nothing() {
 }
 
 #[test]
+fn who_bans_is_told_that_the_disk_cannot_note_it_and_it_holds_all_the_same() {
+    let origin = Origin::start().unwrap();
+    let mut site = site(&origin);
+    fill(&site, &["/red", "/blue", "/green"]);
+    // So that they are on disk before they are banned.
+    site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("3 pages") == 1);
+    // Where a folder has its name, the list cannot be written.
+    let in_the_way = site.setup().path("pages/larder.bans.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (status, said) = ban(&site, "obj.http.x-tags != green");
+    let why = format!(
+        "The ban holds, but is not on disk yet: {} cannot be",
+        site.setup().path("pages/larder.bans").display()
+    );
+    assert_eq!((status, said.starts_with(&why)), (500, true), "{said}");
+    assert!(site.server().error_log().contains(&format!("\"larder_ban\": {why}")));
+    assert_eq!(cached(&site.get("/red")), "MISS");
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(ban(&site, "req.url == /nowhere").0, 200);
+    site = site.crash();
+    site.get_until("/green", "the shelf to be open", |response| cached(response) == "HIT");
+    assert_eq!(cached(&site.get("/blue")), "MISS");
+    let listed = run(&["cache", "bans", "pages", "-c", site.setup().path("nginx.conf").to_str().unwrap()]);
+    assert!(text_of(&listed.stdout).ends_with("/pages: 2 bans\n"));
+}
+
+#[test]
 fn what_was_banned_stays_away_after_a_restart_and_a_crash() {
     for is_crash in [false, true] {
         let origin = Origin::start().unwrap();

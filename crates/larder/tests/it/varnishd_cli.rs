@@ -442,6 +442,21 @@ fn bans_that_look_at_pages_alone_are_worked_through() {
 }
 
 #[test]
+fn a_ban_that_the_disk_cannot_note_is_told_and_holds() {
+    let varnishd = Varnishd::start(&["-b", "127.0.0.1:1", "-S", "secret", "-s", "file,pages,64M"]);
+    let mut cli = varnishd.cli(SECRET);
+    // When that is answered, the disk is there.
+    cli.says("ban req.url == /first", 200, "");
+    let in_the_way = varnishd.folder.join("run/pages.larder/larder.bans.new");
+    fs::create_dir(&in_the_way).unwrap();
+    cli.says("ban req.url == /second", 300, "The ban holds, but is not on disk yet: ");
+    cli.says("ban.list", 200, "req.url == /second");
+    fs::remove_dir(in_the_way).unwrap();
+    cli.says("ban req.url == /third", 200, "");
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
+#[test]
 fn bans_outlive_a_stop_and_a_kill_with_their_times() {
     for is_killed in [false, true] {
         let origin = Origin::start().unwrap();

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use super::{Carried, Writer};
 use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
 use crate::disk::files::{Files, OpenFile};
+use crate::disk::health::DiskState;
+use crate::disk::queue::{BansKept, NotKept};
 use crate::disk::record::{OFFSET_BITS, sequence_of};
 use crate::disk::space::{Charge, NoSegment, charged_for};
 
@@ -29,7 +31,7 @@ impl Writer {
 
     /// Whether a ban is not on the disk yet.
     pub(super) fn owes_bans(&self) -> bool {
-        self.ban_ticket.is_some() || self.are_bans_due || self.are_bans_unsaved
+        self.ban_ticket.is_some() || self.are_bans_due || self.bans_fault.is_some()
     }
 
     /// Gives due bans their place in the log. Until the folder is open, they apply to everything.
@@ -49,6 +51,33 @@ impl Writer {
         }
     }
 
+    /// Writes the bans, and tells whether they are on the disk; while another process uses the folder, when it has left.
+    pub(super) fn tell_kept(&mut self, told: BansKept) {
+        self.save_due_bans();
+        let kept = self.kept();
+        if matches!(kept, Err(NotKept::InUse(_))) && self.bans_awaited.len() < AWAITED_MAX {
+            return self.bans_awaited.push(told);
+        }
+        told(kept);
+    }
+
+    fn kept(&self) -> Result<(), NotKept> {
+        let dir = &self.shared.dir;
+        if let Some(why) = &self.bans_fault {
+            let (file, why) = (dir.join(BANS_FILE), why.clone());
+            return Err(NotKept::Failed { file, why, is_noted: self.is_owed_noted });
+        }
+        // Too many bans become a clear.
+        if !self.owes_bans() && self.clears_due == 0 {
+            return Ok(());
+        }
+        Err(match self.shared.health.state() {
+            DiskState::Waiting => NotKept::InUse(dir.clone()),
+            DiskState::Stopped => NotKept::Stopped(dir.clone()),
+            DiskState::Opening | DiskState::Serving | DiskState::ReadOnly | DiskState::Out => NotKept::Out(dir.clone()),
+        })
+    }
+
     /// Writes the bans that have waited for others.
     pub(super) fn save_due_bans(&mut self) {
         if self.are_bans_due {
@@ -59,7 +88,7 @@ impl Writer {
     /// Forgets bans that hide nothing any more, and tries again to write bans that could not be written.
     pub(super) fn keep_bans(&mut self) {
         let oldest = self.shared.live.oldest().map(|segment| segment.sequence);
-        if self.shared.bans.prune(oldest) || self.are_bans_due || self.are_bans_unsaved {
+        if self.shared.bans.prune(oldest) || self.are_bans_due || self.bans_fault.is_some() {
             self.save_bans();
         }
     }
@@ -72,16 +101,18 @@ impl Writer {
         self.are_bans_due = false;
         match self.write_bans() {
             Ok(()) => {
-                self.are_bans_unsaved = false;
+                if self.bans_fault.take().is_some() && self.shared.health.state() == DiskState::Serving {
+                    self.shared.health.recover();
+                }
                 self.unmark_owed();
             }
             Err(error) => {
                 self.shared.counters.write_errors.add(1);
-                if !self.are_bans_unsaved {
-                    let why = format!("a purge by a beginning, or a ban, cannot be noted in it ({error})");
+                if self.bans_fault.is_none() {
+                    let why = format!("a purge by a beginning, or a ban, cannot be noted in {BANS_FILE} ({error})");
                     self.shared.health.complain(&why);
                 }
-                self.are_bans_unsaved = true;
+                self.bans_fault = Some(error.to_string());
                 self.put_owed_file();
             }
         }
@@ -160,6 +191,8 @@ fn unlink_if_there(files: &dyn Files, path: &Path) -> io::Result<()> {
     }
 }
 
+/// The most who wait for a folder that another process uses; others are told so.
+const AWAITED_MAX: usize = 1024;
 /// The most segments that are evicted at once for bans: more than their part of the limit.
 const EVICTIONS_MAX: usize = 16;
 /// The longest possible file of bans; more is not read.

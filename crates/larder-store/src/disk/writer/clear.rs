@@ -98,7 +98,7 @@ impl Writer {
         self.shared.bans.clear();
         self.bans_room = None;
         self.are_bans_due = false;
-        self.are_bans_unsaved = false;
+        self.bans_fault = None;
     }
 
     pub(super) fn done_with_all(&mut self) {
@@ -157,19 +157,20 @@ impl Writer {
     /// Makes the file even without the lock, which a shelf that is out does not have: the next process that opens the
     /// folder looks for it.
     pub(super) fn put_owed_file(&mut self) {
+        let put = self.put_file(OWED_FILE);
+        let was_there = put.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
+        self.is_owed_noted = put.is_ok() || was_there;
         // An existing file that is not ours is from a process that has ended, and what that owed is unknown.
-        self.is_owed_marked |= self.put_file(OWED_FILE);
+        self.is_owed_marked |= !was_there;
     }
 
-    /// Makes an empty file in the folder. False if it exists already.
-    fn put_file(&self, name: &str) -> bool {
+    /// Makes an empty file in the folder.
+    fn put_file(&self, name: &str) -> io::Result<()> {
         let (files, dir) = (&self.shared.files, &self.shared.dir);
-        let made = files.create(&dir.join(name));
-        if made.is_ok() {
-            // If this fails, the name is there all the same, unless there is a power cut.
-            let _ = files.sync_dir(dir);
-        }
-        !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        files.create(&dir.join(name))?;
+        // If this fails, the name is there all the same, unless there is a power cut.
+        let _ = files.sync_dir(dir);
+        Ok(())
     }
 
     /// Leaves a note that removals are not on the disk, now that this process will not write them.
@@ -185,13 +186,14 @@ impl Writer {
         // gone now.
         let is_purged = self.owed.iter().any(|removal| removal.variant.is_none());
         if is_purged || self.ban_ticket.is_some() || self.is_clear_wanted() {
-            self.put_file(CLEAR_FILE);
+            // If it cannot be made, or is there, nothing more can be done.
+            let _ = self.put_file(CLEAR_FILE);
         }
     }
 
     /// Deletes the note once all removals are durable.
     pub(super) fn unmark_owed(&mut self) {
-        if self.is_owed_marked && self.owed.is_empty() && !self.are_bans_unsaved {
+        if self.is_owed_marked && self.owed.is_empty() && self.bans_fault.is_none() {
             self.is_owed_marked = false;
             if self.shared.files.unlink(&self.shared.dir.join(OWED_FILE)).is_ok() {
                 self.is_unlink_unsynced = true;

@@ -83,6 +83,7 @@ impl Writer {
                 shared.health.recover();
                 shared.health.say(DiskEvent::Opened { dir: shared.dir.clone(), records, segments });
                 self.settle_bans();
+                self.save_due_bans();
                 self.write_owed();
             }
             Err(NotOpen::InUse) => {
@@ -96,6 +97,9 @@ impl Writer {
                 shared.forget();
                 shared.health.worsen(DiskState::Out, shared.units.now(), &why);
             }
+        }
+        if shared.health.state() != DiskState::Waiting {
+            std::mem::take(&mut self.bans_awaited).into_iter().for_each(|told| self.tell_kept(told));
         }
     }
 

@@ -31,7 +31,7 @@ use super::debt::DebtNote;
 use super::files::OpenFile;
 use super::health::DiskState;
 use super::page::Page;
-use super::queue::{Ack, Command, Next, Removal, Written};
+use super::queue::{Ack, BansKept, Command, Next, Removal, Written};
 use super::shared::Shared;
 use super::space::Charge;
 use super::units::have_passed;
@@ -108,6 +108,8 @@ pub(in crate::disk) struct Writer {
     owed: Vec<Removal>,
     /// [`load::OWED_FILE`] on the disk says that there are owed tombstones.
     is_owed_marked: bool,
+    /// The file was there when it was last made.
+    is_owed_noted: bool,
     /// Used pages of evicted segments that are to be written again, and their bytes.
     carried: Vec<Carried>,
     carried_bytes: usize,
@@ -145,8 +147,10 @@ pub(in crate::disk) struct Writer {
     ban_ticket: Option<u64>,
     /// Bans have their place in the log, and are to be written together with those that follow at once.
     are_bans_due: bool,
-    /// The current bans could not be written.
-    are_bans_unsaved: bool,
+    /// Why the current bans could not be written.
+    bans_fault: Option<String>,
+    /// Who waits for the bans of this process, while another one uses the folder.
+    bans_awaited: Vec<BansKept>,
     /// The room of the file of bans.
     bans_room: Option<Charge>,
     new_bans_room: Option<Charge>,
@@ -173,6 +177,7 @@ impl Writer {
             next_sequence: 0,
             owed: Vec::new(),
             is_owed_marked: false,
+            is_owed_noted: false,
             carried: Vec::new(),
             carried_bytes: 0,
             faults_in_row: 0,
@@ -194,7 +199,8 @@ impl Writer {
             packing: None,
             ban_ticket: None,
             are_bans_due: false,
-            are_bans_unsaved: false,
+            bans_fault: None,
+            bans_awaited: Vec::new(),
             bans_room: None,
             new_bans_room: None,
         }
@@ -256,11 +262,7 @@ impl Writer {
                 self.write_owed();
             }
             Command::Ban { ticket } => self.ban(ticket),
-            Command::KeepBans(ack) => {
-                self.save_due_bans();
-                // Too many bans become a clear.
-                ack(!self.owes_bans() && self.clears_due == 0);
-            }
+            Command::KeepBans(told) => self.tell_kept(told),
             Command::Clear => self.clear(),
             Command::Tick => {
                 self.work.is_ticking.store(false, Ordering::Relaxed);
@@ -270,7 +272,7 @@ impl Writer {
                 self.write_owed();
                 self.save_due_bans();
                 let is_done = self.flush();
-                ack(is_done && self.owed.is_empty() && !self.are_bans_unsaved);
+                ack(is_done && self.owed.is_empty() && self.bans_fault.is_none());
             }
             // `run` takes it.
             Command::Stop(ack) => ack(false),
