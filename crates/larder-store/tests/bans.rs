@@ -75,7 +75,7 @@ fn has(world: &World, path: &str) -> bool {
 }
 
 #[test]
-fn bans_count_and_where_they_would_take_too_much_the_shelf_is_cleared() {
+fn bans_count_and_where_they_would_take_too_much_the_oldest_go_with_the_pages_before_them() {
     let world = World::new(MB);
     let shelf = open(&world.process(), 0);
     fill(&shelf);
@@ -91,7 +91,26 @@ fn bans_count_and_where_they_would_take_too_much_the_shelf_is_cleared() {
         longest = longest.max(world.len(Path::new(BANS)).unwrap_or(0));
     }
     assert!((MB / 8 - 12_100..=MB / 8).contains(&longest), "{longest}");
-    assert!(!is_there(&shelf, "/page/0"), "cleared on the way");
+    assert!(!is_there(&shelf, "/page/0"), "it was before the oldest");
+}
+
+#[test]
+fn a_purge_by_a_beginning_finds_room_in_a_list_full_of_bans_in_words_and_costs_the_oldest_pages_alone() {
+    let world = World::new(MB);
+    let shelf = open(&world.process(), 0);
+    store(&shelf, "/first", 100);
+    // The list has 128 KB.
+    for number in 0..12 {
+        ban_worded(&shelf, 1 + number, &format!("{number:02}{}", "x".repeat(10_000)));
+        store(&shelf, &format!("/{number}"), 100);
+    }
+    assert!(is_there(&shelf, "/first"));
+    shelf.ban(format!("/0{}", "y".repeat(12_000)).as_bytes(), 1000);
+    shelf.ban(b"/11", 1000);
+    assert!(shelf.flush_blocking());
+    let there: Vec<bool> = ["/first", "/1", "/10", "/11"].iter().map(|key| is_there(&shelf, key)).collect();
+    assert_eq!(there, [false, true, true, false]);
+    assert!(world.len(Path::new(BANS)).is_some_and(|bytes| bytes <= MB / 8));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::ban_room::{BAN_BYTES, COUNT_BYTES, HEAD_BYTES, Item, Room, WORDED_BYTES};
 use super::bytes::{put_all, u32_at, u64_at};
 use super::record::OFFSET_BITS;
 
@@ -65,7 +66,8 @@ struct State {
     settled: Vec<Ban>,
     /// By sequence.
     worded: VecDeque<Worded>,
-    worded_bytes: usize,
+    /// What all of them take in the file.
+    room: Room,
     owner: u64,
     judge: Option<Weak<dyn Judge>>,
 }
@@ -98,36 +100,37 @@ impl Ban {
 }
 
 impl Bans {
-    /// Bans a prefix for all records, until [`Bans::settle`] with the ticket. `None` if there are too many bans, or
-    /// their file would be longer than `bytes_max`.
+    /// Bans a prefix for all records, until [`Bans::settle`] with the ticket. With too many bans, or a file longer than
+    /// `bytes_max`, the oldest go, and with them everything that was stored before them. `None` if not even that makes
+    /// room.
     pub(super) fn add(&self, prefix: &[u8], bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        let bytes = state.bytes() + BAN_BYTES + prefix.len();
-        let is_too_many = state.pending.len() + state.settled.len() >= BANS_MAX;
-        if is_too_many || prefix.len() > PREFIX_BYTES_MAX || bytes as u64 > bytes_max {
+        let is_replaced = |item: Item<'_>| match item {
+            Item::Prefix(narrower) => narrower.starts_with(prefix),
+            Item::Words(_) => prefix.is_empty(),
+        };
+        if prefix.len() > PREFIX_BYTES_MAX || !state.make_room(Item::Prefix(prefix), is_replaced, bytes_max) {
             return None;
         }
         let ticket = state.take_ticket();
         state.pending.push((ticket, prefix.into()));
+        state.room.take(Item::Prefix(prefix));
         self.note_len(&state);
         Some(ticket)
     }
 
-    /// Bans in words for all records, until [`Bans::settle`] with the ticket. With too many bans in words, or a file
-    /// longer than `bytes_max`, the oldest go, and with them everything that was stored before them. `None` if not even
-    /// that makes room.
+    /// Bans in words for all records, until [`Bans::settle`] with the ticket. Room is made as by [`Bans::add`].
     pub(super) fn add_worded(&self, ban: WordedBan, is_timeless: bool, bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        let bytes = WORDED_BYTES + ban.words.len();
-        while state.worded.len() + state.pending_worded.len() >= WORDED_MAX
-            || state.worded_bytes + bytes > WORDED_BYTES_MAX
-            || (state.bytes() + COUNT_BYTES + bytes) as u64 > bytes_max
-        {
-            let oldest = state.worded.front()?.sequence;
-            state.give_up_before(oldest);
+        let is_replaced = |item: Item<'_>| match item {
+            Item::Prefix(_) => false,
+            Item::Words(words) => is_timeless && *words == *ban.words,
+        };
+        if !state.make_room(Item::Words(&ban.words), is_replaced, bytes_max) {
+            return None;
         }
         let ticket = state.take_ticket();
-        state.worded_bytes += bytes;
+        state.room.take(Item::Words(&ban.words));
         state.pending_worded.push(PendingWorded { ticket, ban, is_timeless });
         self.note_len(&state);
         Some(ticket)
@@ -161,8 +164,7 @@ impl Bans {
         };
         state.worded.retain(|worded| !is_replaced(&worded.ban.words));
         state.worded.extend(newest_first.into_iter().rev());
-        state.count_bytes();
-        self.note_len(&state);
+        self.note_all(&mut state);
     }
 
     /// Whether there are bans that the writer has not reached yet.
@@ -289,8 +291,7 @@ impl Bans {
         let is_needed = |sequence: u64| oldest.is_some_and(|oldest| sequence > oldest << OFFSET_BITS);
         state.settled.retain(|ban| is_needed(ban.sequence));
         state.worded.retain(|worded| is_needed(worded.sequence));
-        state.count_bytes();
-        self.note_len(&state);
+        self.note_all(&mut state);
         before > state.len()
     }
 
@@ -299,8 +300,7 @@ impl Bans {
         let mut state = self.state.lock();
         state.settled.clear();
         state.worded.clear();
-        state.count_bytes();
-        self.note_len(&state);
+        self.note_all(&mut state);
     }
 
     /// The first segment that new records may use, so that no ban covers them.
@@ -365,12 +365,17 @@ impl Bans {
         state.worded.extend(worded.into_iter().filter(|new| !known.contains(&place_of(new))));
         // Linear for two lists in order.
         state.worded.make_contiguous().sort_by_key(|worded| worded.sequence);
-        state.count_bytes();
-        self.note_len(&state);
+        self.note_all(&mut state);
         if has_worded {
             self.reads.fetch_add(1, Ordering::AcqRel);
         }
         true
+    }
+
+    /// Notes what is there, after more than one was added.
+    fn note_all(&self, state: &mut State) {
+        state.count_room();
+        self.note_len(state);
     }
 
     fn note_len(&self, state: &State) {
@@ -400,18 +405,48 @@ impl State {
         later.map(|worded| worded.ban.number).chain(self.pending_worded.iter().map(|pending| pending.ban.number)).min()
     }
 
-    /// The length of the file with all bans.
-    fn bytes(&self) -> usize {
-        let pending = self.pending.iter().map(|(_, prefix)| prefix.len());
-        let prefixes: usize = pending.chain(self.settled.iter().map(|ban| ban.prefix.len())).sum();
-        let worded = if self.worded_bytes > 0 { COUNT_BYTES + self.worded_bytes } else { 0 };
-        HEAD_BYTES + (self.pending.len() + self.settled.len()) * BAN_BYTES + prefixes + worded
+    /// Makes room for a ban, which takes the place of some that are settled: the oldest become one of everything before
+    /// them, as many as need be. False if that is not enough.
+    fn make_room(&mut self, new: Item<'_>, is_replaced: impl Fn(Item<'_>) -> bool, bytes_max: u64) -> bool {
+        let mut room = self.room;
+        room.take(new);
+        if room.fits(bytes_max) {
+            return true;
+        }
+        self.placed().filter(|(_, item)| is_replaced(*item)).for_each(|(_, item)| room.give_back(item));
+        if room.fits(bytes_max) {
+            return true;
+        }
+        let mut oldest: Vec<_> = self.placed().filter(|(_, item)| !is_replaced(*item)).collect();
+        oldest.sort_by_key(|(sequence, _)| *sequence);
+        room.take(Item::Prefix(b""));
+        let mut given_up = 0;
+        for (sequence, item) in oldest {
+            room.give_back(item);
+            given_up = sequence;
+            if room.fits(bytes_max) {
+                break;
+            }
+        }
+        let is_enough = room.fits(bytes_max);
+        if is_enough {
+            self.give_up_before(given_up);
+        }
+        is_enough
     }
 
-    fn count_bytes(&mut self) {
-        let pending = self.pending_worded.iter().map(|pending| &pending.ban);
-        let all = pending.chain(self.worded.iter().map(|worded| &worded.ban));
-        self.worded_bytes = all.map(|ban| WORDED_BYTES + ban.words.len()).sum();
+    fn count_room(&mut self) {
+        let pending = self.pending.iter().map(|(_, prefix)| Item::Prefix(prefix));
+        let pending = pending.chain(self.pending_worded.iter().map(|pending| Item::Words(&pending.ban.words)));
+        let mut room = Room::default();
+        pending.chain(self.placed().map(|(_, item)| item)).for_each(|item| room.take(item));
+        self.room = room;
+    }
+
+    /// The bans that have their place, each with that.
+    fn placed(&self) -> impl Iterator<Item = (u64, Item<'_>)> {
+        let prefixes = self.settled.iter().map(|ban| (ban.sequence, Item::Prefix(&ban.prefix)));
+        prefixes.chain(self.worded.iter().map(|worded| (worded.sequence, Item::Words(&worded.ban.words))))
     }
 
     /// Bans all records before `sequence`, in place of the bans that only concern these.
@@ -419,7 +454,7 @@ impl State {
         self.settled.retain(|ban| ban.sequence > sequence);
         self.worded.retain(|worded| worded.sequence > sequence);
         self.settled.push(Ban { sequence, prefix: Box::default() });
-        self.count_bytes();
+        self.count_room();
     }
 
     /// All bans in words, the newest first.
@@ -466,25 +501,10 @@ fn decode(bytes: &[u8], shelf: u64) -> Option<(Vec<Ban>, Vec<Worded>)> {
 pub(super) const BANS_FILE: &str = "larder.bans";
 /// The name of that file until it is complete.
 pub(super) const BANS_FILE_NEW: &str = "larder.bans.new";
-/// The most bans of prefixes. Beyond it, the whole shelf is cleared instead.
-const BANS_MAX: usize = 1000;
-/// The most bans in words, and the bytes that they take in the file. Beyond it, the oldest become a ban of everything
-/// before them.
-const WORDED_MAX: usize = 10_000;
-const WORDED_BYTES_MAX: usize = 4 << 20;
 /// Of more new bans in words than this, each old one is looked up.
 const HASHED_MIN: usize = 8;
 /// The longest prefix. A longer one clears the whole shelf.
 const PREFIX_BYTES_MAX: usize = 64 * 1024;
-/// The file takes at most one part in this many of `max_size`. If it would be longer, the whole shelf is cleared.
-pub(super) const BANS_SHARE: u64 = 8;
-const HEAD_BYTES: usize = 20;
-/// The bytes of a ban in the file, without its prefix.
-const BAN_BYTES: usize = 12;
-/// The bytes of a ban in words in the file, without its words.
-const WORDED_BYTES: usize = 20;
-/// The bytes that say how many there are.
-const COUNT_BYTES: usize = 4;
 const MAGIC: &[u8; 4] = b"LRB1";
 const MAGIC_WORDED: &[u8; 4] = b"LRB2";
 
@@ -492,6 +512,7 @@ const MAGIC_WORDED: &[u8; 4] = b"LRB2";
 mod tests {
     use std::sync::Arc;
 
+    use super::super::ban_room::{BANS_MAX, WORDED_MAX};
     use super::*;
 
     #[test]
@@ -691,9 +712,11 @@ mod tests {
     #[test]
     fn beyond_the_bound_the_oldest_bans_in_words_become_one_of_everything_before_them() {
         let bans = Bans::default();
-        for number in 1..=WORDED_MAX as u64 {
-            settle_worded(&bans, number, &format!("x ~ {number}"), number * 10);
+        settle_worded(&bans, 1, "x ~ 1", 10);
+        for number in 2..WORDED_MAX as u64 {
+            bans.add_worded(worded(number, &format!("x ~ {number}")), true, u64::MAX).expect("there is room");
         }
+        settle_worded(&bans, WORDED_MAX as u64, "x", 20);
         assert_eq!((bans.first_since(0), bans.cover(b"/", 0)), (Some(1), false));
         settle_worded(&bans, 1_000_000, "x ~ y", 1_000_000);
         assert_eq!((bans.first_since(0), bans.cover(b"/", 9), bans.cover(b"/", 10)), (Some(2), true, false));
@@ -721,6 +744,35 @@ mod tests {
         let ticket = bans.add(&[b'a'; 100], 1000).expect("there is room");
         bans.settle(ticket, 5);
         let bytes = bans.encode(77).expect("there is one").len() as u64;
-        assert_eq!((bans.add(b"b", bytes + 12), bans.add(b"b", bytes + 13)), (None, Some(1)));
+        assert!(bans.add(b"b", bytes + 13).is_some() && !bans.cover(b"/", 4), "there is room for both");
+        let (ticket, is_given_up) = (bans.add(b"c", bytes), bans.cover(b"/", 4));
+        assert_eq!((is_given_up, bans.cover(b"/", 5)), (true, false), "the oldest makes room");
+        bans.settle(ticket.expect("there is room"), 9);
+        assert!(bans.encode(77).expect("there are some").len() as u64 <= bytes);
+        assert_eq!(bans.add(&[b'd'; 100], 100), None);
+    }
+
+    #[test]
+    fn what_a_ban_takes_the_place_of_makes_room_for_it_and_nothing_else_goes() {
+        let bans = Bans::default();
+        for number in 0..BANS_MAX as u64 {
+            let ticket = bans.add(format!("/{number:03}/").as_bytes(), u64::MAX).expect("there is room");
+            bans.settle(ticket, 1 + number);
+        }
+        for (prefix, at) in [("/999/", 2000), ("/99", 3000)] {
+            let ticket = bans.add(prefix.as_bytes(), u64::MAX).expect("there is room");
+            bans.settle(ticket, at);
+            assert!(!bans.cover(b"/other", 0) && bans.cover(b"/999/", at - 1), "{prefix}");
+        }
+        let bans = Bans::default();
+        for number in 1..=3 {
+            settle_worded(&bans, number, &format!("x ~ {number}"), number * 10);
+        }
+        let bytes_max = bans.encode(77).expect("there are some").len() as u64;
+        let ticket = bans.add_worded(worded(4, "x ~ 2"), true, bytes_max).expect("there is room");
+        bans.settle(ticket, 40);
+        assert_eq!((bans.first_since(0), bans.cover(b"/", 0)), (Some(1), false));
+        // One of everything takes the place of all.
+        assert!(bans.add(b"", HEAD_BYTES as u64 + 12).is_some());
     }
 }

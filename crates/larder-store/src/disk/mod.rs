@@ -10,6 +10,7 @@
 //! are queued on a socket never change. Only the shelf's own threads wait for the disk, and a failure costs pages,
 //! never answers. Start with [`DiskShelf`], then `writer/`.
 
+mod ban_room;
 mod bans;
 mod body;
 mod buffer;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::bans::{BANS_SHARE, WordedBan};
+use super::ban_room::BANS_SHARE;
+use super::bans::WordedBan;
 use super::debt::{Debt, Due, Sums};
 use super::page::Hold;
 use super::queue::{Command, Queue, Removal};
