@@ -147,9 +147,14 @@ struct List<P> {
 }
 
 impl<P> Ban<P> {
+    /// Whether it was made until then; one of the future is from before the clock was set back.
+    fn is_old(&self, until: Time, now: Time) -> bool {
+        self.made_at <= until || self.made_at > now
+    }
+
     /// Whether pages can be tested by it beforehand, if it was made until then.
-    fn is_ready(&self, until: Time) -> bool {
-        self.made_at <= until && !self.condition.asks_request() && !self.is_done.load(Ordering::Relaxed)
+    fn is_ready(&self, until: Time, now: Time) -> bool {
+        self.is_old(until, now) && !self.condition.asks_request() && !self.is_done.load(Ordering::Relaxed)
     }
 }
 
@@ -314,12 +319,12 @@ impl<P> Bans<P> {
     }
 
     /// Whether there are bans that pages can be tested by beforehand, made until then.
-    pub(crate) fn has_work(&self, until: Time) -> bool {
-        self.list.read().bans.iter().any(|ban| ban.is_ready(until))
+    pub(crate) fn has_work(&self, until: Time, now: Time) -> bool {
+        self.list.read().bans.iter().any(|ban| ban.is_ready(until, now))
     }
 
     /// Tests a page beforehand by the bans made until then that look at no request. True if one covers it.
-    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, until: Time) -> bool {
+    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, until: Time, now: Time) -> bool {
         let list = self.list.read();
         let before = tested.number();
         let concerns = |ban: &&Ban<P>| ban.number > before;
@@ -329,7 +334,7 @@ impl<P> Bans<P> {
         for ban in list.bans.iter().filter(concerns) {
             if ban.is_done.load(Ordering::Relaxed) {
                 // Another one stands in its place.
-            } else if !ban.is_ready(until) {
+            } else if !ban.is_ready(until, now) {
                 is_in_a_row = false;
             } else {
                 self.counts.tested_ahead.fetch_add(1, Ordering::Relaxed);
@@ -346,8 +351,8 @@ impl<P> Bans<P> {
     }
 
     /// The number of the last ban that was made until then.
-    pub(crate) fn last_of(&self, until: Time) -> u64 {
-        self.list.read().bans.iter().rev().find(|ban| ban.made_at <= until).map_or(0, |ban| ban.number)
+    pub(crate) fn last_of(&self, until: Time, now: Time) -> u64 {
+        self.list.read().bans.iter().rev().find(|ban| ban.is_old(until, now)).map_or(0, |ban| ban.number)
     }
 
     /// Whether there are bans up to this number that could be forgotten.

@@ -304,7 +304,7 @@ impl Zone {
     /// gives up when that returns false. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
     pub fn look_ahead(&self, until: Time, now: Time, mut pause: impl FnMut() -> bool) -> Lurked {
         let mut lurked = Lurked::default();
-        if !self.bans.has_work(until) {
+        if !self.bans.has_work(until, now) {
             return lurked;
         }
         let (era, newest) = (self.era(), self.newest_ban());
@@ -320,7 +320,7 @@ impl Zone {
         for some in all.chunks(AT_ONCE) {
             for object in some.iter().filter_map(Weak::upgrade) {
                 lurked.tested += 1;
-                if self.bans.look_ahead(&object, &object.hold.tested, until) {
+                if self.bans.look_ahead(&object, &object.hold.tested, until, now) {
                     self.bans.counts.dropped_ahead.fetch_add(1, Ordering::Relaxed);
                     self.drop_covered(&object, now);
                     lurked.dropped += 1;
@@ -332,7 +332,7 @@ impl Zone {
         }
         let on_disk = self.shelves.load().iter().filter_map(|shelf| shelf.first_ban()).min();
         let mut least =
-            on_disk.map_or(newest, |first| newest.min(first.saturating_sub(1))).min(self.bans.last_of(until));
+            on_disk.map_or(newest, |first| newest.min(first.saturating_sub(1))).min(self.bans.last_of(until, now));
         if !self.bans.has_until(least) {
             return lurked;
         }

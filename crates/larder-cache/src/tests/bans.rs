@@ -150,3 +150,15 @@ fn pages_that_nobody_asks_for_are_tested_beforehand_and_bans_forgotten() {
     // Who is told to stop stops.
     assert_eq!(zone.look_ahead(at(60), at(70), || false).forgotten, 0);
 }
+
+#[test]
+fn a_ban_from_before_the_clock_was_set_back_does_not_wait_until_the_clock_is_there_again() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    worker.store(b"a", "one", 0);
+    worker.store(b"b", "two", 0);
+    zone.ban(Arc::new(OfText::of_page("one")), at(5000));
+    zone.ban(Arc::new(OfText::of_page("three")), at(100));
+    let lurked = zone.look_ahead(at(40), at(100), || true);
+    assert_eq!(lurked, Lurked { tested: 2, dropped: 1, forgotten: 1 });
+}
