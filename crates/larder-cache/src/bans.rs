@@ -25,6 +25,11 @@ pub trait Condition<P>: Send + Sync {
         self.text()
     }
 
+    /// About how much memory it takes, in bytes.
+    fn bytes(&self) -> usize {
+        self.text().len()
+    }
+
     /// Whether it means the same pages whenever it is made, so that a later one of the same words takes its place.
     fn is_timeless(&self) -> bool;
 
@@ -139,8 +144,8 @@ struct Ban<P> {
 struct List<P> {
     /// Oldest first.
     bans: VecDeque<Ban<P>>,
-    /// How many bytes their words have.
-    text_bytes: usize,
+    /// How much memory they take, in bytes.
+    bytes: usize,
     /// The number of the last of those that were cut off because there were too many. Who was not tested by it is out of
     /// date.
     cut: u64,
@@ -192,7 +197,7 @@ impl<P> Bans<P> {
             order: Mutex::new(()),
             base,
             newest: AtomicU64::new(base),
-            list: RwLock::new(List { bans: VecDeque::new(), text_bytes: 0, cut: 0 }),
+            list: RwLock::new(List { bans: VecDeque::new(), bytes: 0, cut: 0 }),
         }
     }
 
@@ -218,7 +223,7 @@ impl<P> Bans<P> {
                 self.counts.replaced.fetch_add(u64::from(!was_done), Ordering::Relaxed);
             }
         }
-        list.text_bytes += condition.text().len();
+        list.bytes += condition.bytes();
         list.bans.push_back(Ban { number, made_at: now, condition, is_done: AtomicBool::new(false) });
         self.cut(&mut list);
         self.newest.store(number, Ordering::Release);
@@ -249,7 +254,7 @@ impl<P> Bans<P> {
         let mut list = self.list.write();
         let mut numbers = Vec::with_capacity(found.len());
         for (number, ((made_at, condition), is_done)) in (0..first).rev().zip(found.into_iter().zip(are_done)) {
-            list.text_bytes += condition.text().len();
+            list.bytes += condition.bytes();
             list.bans.push_front(Ban { number, made_at, condition, is_done: AtomicBool::new(is_done) });
             numbers.push(number);
         }
@@ -259,9 +264,9 @@ impl<P> Bans<P> {
 
     /// Cuts off the oldest bans if there are too many.
     fn cut(&self, list: &mut List<P>) {
-        while list.bans.len() > BANS_MAX || list.text_bytes > TEXT_BYTES_MAX && list.bans.len() > 1 {
+        while list.bans.len() > BANS_MAX || list.bytes > BYTES_MAX && list.bans.len() > 1 {
             let Some(first) = list.bans.pop_front() else { break };
-            list.text_bytes -= first.condition.text().len();
+            list.bytes -= first.condition.bytes();
             self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
             if !first.is_done.into_inner() {
                 list.cut = list.cut.max(first.number);
@@ -368,7 +373,7 @@ impl<P> Bans<P> {
         let mut count = 0;
         while list.bans.len() > 1 && list.bans.front().is_some_and(|first| first.number <= number) {
             let Some(first) = list.bans.pop_front() else { break };
-            list.text_bytes -= first.condition.text().len();
+            list.bytes -= first.condition.bytes();
             list.cut = list.cut.max(first.number);
             count += 1;
         }
@@ -416,5 +421,5 @@ impl<P> Bans<P> {
 const BANS_MAX: usize = 100_000;
 /// How many bans a page is tested by that nobody has asked for.
 const TESTS_MAX: usize = 256;
-/// How long the words of all bans may be.
-const TEXT_BYTES_MAX: usize = 64 << 20;
+/// How much memory all bans may take, in bytes: 100,000 with a regular expression or two each.
+const BYTES_MAX: usize = 256 << 20;

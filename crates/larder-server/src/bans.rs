@@ -30,6 +30,7 @@ struct Compiled {
     text: String,
     /// As [`line_of`] writes them, for disks.
     words: String,
+    bytes: usize,
     is_timeless: bool,
     asks_request: bool,
     tests: Vec<(Test, Option<Regex>)>,
@@ -103,6 +104,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 fn compile(ban: Ban, words: String) -> Result<Arc<dyn Condition<Object>>, Refused> {
     let (text, is_timeless, asks_request) = (ban.to_string(), !ban.counts_from_its_time(), ban.asks_request());
+    let bytes = text.len() + words.len() + ban.tests.iter().map(bytes_of).sum::<usize>();
     let with_regex = |test: Test| {
         let regex = match &test.operand {
             Operand::Text(pattern) if test.operator.is_regex() => {
@@ -113,8 +115,28 @@ fn compile(ban: Ban, words: String) -> Result<Arc<dyn Condition<Object>>, Refuse
         Ok((test, regex))
     };
     let tests = ban.tests.into_iter().map(with_regex).collect::<Result<_, Refused>>()?;
-    Ok(Arc::new(Compiled { text, words, is_timeless, asks_request, tests }))
+    Ok(Arc::new(Compiled { text, words, bytes, is_timeless, asks_request, tests }))
 }
+
+/// About how much memory a test takes. A regular expression may take a thousand times its text.
+fn bytes_of(test: &Test) -> usize {
+    let Operand::Text(pattern) = &test.operand else { return TEST_BYTES };
+    if !test.operator.is_regex() {
+        return TEST_BYTES + pattern.len();
+    }
+    let count = |byte| pattern.bytes().filter(|found| *found == byte).count();
+    let compiled = pattern.len() * LETTER_BYTES + count(b'(') * GROUP_BYTES + count(b'{') * REPEAT_BYTES;
+    TEST_BYTES + compiled.min(REGEX_BYTES_MAX)
+}
+
+/// What a test takes with a short regular expression, compiled for x86-64 by PCRE2 10.42; what each byte of a long one
+/// adds, each group, and each repeat by number, which may copy a group hundreds of times. Then the most: 64 KB of PCRE2's
+/// own code, with ten times as much of machine code.
+const TEST_BYTES: usize = 1024;
+const LETTER_BYTES: usize = 8;
+const GROUP_BYTES: usize = 256;
+const REPEAT_BYTES: usize = 16 << 10;
+const REGEX_BYTES_MAX: usize = 704 << 10;
 
 impl Condition<Object> for Compiled {
     fn text(&self) -> &str {
@@ -123,6 +145,10 @@ impl Condition<Object> for Compiled {
 
     fn words(&self) -> &str {
         &self.words
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn is_timeless(&self) -> bool {
@@ -314,6 +340,24 @@ mod tests {
         }
         for line in ["obj.http.x ~ (", "obj.later == 1", r"obj.http.x ~ \q", ""] {
             assert!(of_disk(line).holds(&page, &request, Time(1_200_000)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_regular_expressions_take_is_counted() {
+        let many = vec!["obj.status ~ 1"; 3000].join(" && ");
+        let repeats = format!("req.url ~ {}", "a{1,9}".repeat(1000));
+        let nested = format!("req.url ~ {}a{}", "(".repeat(200), ")*".repeat(200));
+        for (text, least, most) in [
+            ("req.url == /news", 1000, 1200),
+            ("obj.http.x-tags ~ (^|,)sport(,|$)", 1500, 2000),
+            (many.as_str(), 3_000_000, 4_000_000),
+            (nested.as_str(), 50_000, 100_000),
+            ("req.url ~ (?:(?:a{1,100}){1,100})", 25_000, 50_000),
+            (repeats.as_str(), 700_000, 800_000),
+        ] {
+            let bytes = of_text(text).expect("it is a ban").bytes();
+            assert!((least..most).contains(&bytes), "{bytes}: {}", &text[..20.min(text.len())]);
         }
     }
 

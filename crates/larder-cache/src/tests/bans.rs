@@ -162,3 +162,42 @@ fn a_ban_from_before_the_clock_was_set_back_does_not_wait_until_the_clock_is_the
     let lurked = zone.look_ahead(at(40), at(100), || true);
     assert_eq!(lurked, Lurked { tested: 2, dropped: 1, forgotten: 1 });
 }
+
+/// Holds for no page, and takes much memory.
+struct Big;
+
+impl Condition<Object> for Big {
+    fn text(&self) -> &str {
+        "big"
+    }
+
+    fn bytes(&self) -> usize {
+        100 << 20
+    }
+
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
+    fn asks_request(&self) -> bool {
+        true
+    }
+
+    fn holds(&self, _: &Object, _: &Asking<'_>, _: Time) -> bool {
+        false
+    }
+}
+
+#[test]
+fn beyond_their_memory_the_oldest_bans_go_with_the_pages_that_they_were_not_tried_on() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let (before, tried) = (worker.store(b"a", "one", 0), worker.store(b"b", "one", 0));
+    zone.ban(Arc::new(Big), at(1));
+    zone.ban(Arc::new(Big), at(2));
+    let later = worker.store(b"c", "one", 5);
+    assert!(!is_banned(&zone, &tried));
+    zone.ban(Arc::new(Big), at(9));
+    assert_eq!(zone.bans().len(), 2);
+    assert_eq!([&before, &tried, &later].map(|page| is_banned(&zone, page)), [true, false, false]);
+}
