@@ -158,8 +158,8 @@ impl Bans {
             }
         }
         // Mostly there is one, and to compare with that is faster than to hash all.
-        let is_replaced = |words: &Box<str>| match timeless.len() {
-            0..=HASHED_MIN => timeless.iter().any(|later| later == words),
+        let is_replaced = |words: &str| match timeless.len() {
+            0..=HASHED_MIN => timeless.iter().any(|later| **later == *words),
             _ => timeless.contains(words),
         };
         state.worded.retain(|worded| !is_replaced(&worded.ban.words));
