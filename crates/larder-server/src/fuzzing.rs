@@ -45,7 +45,7 @@ pub fn esi(pieces: &[&[u8]], is_full: bool) -> Vec<String> {
 fn seen(events: &[esi::Event]) -> Vec<String> {
     let fields: Fields =
         [("Host", "a.test"), ("Cookie", "a=1; b=<>&'\"/.."), ("Accept-Language", "de")].into_iter().collect();
-    let visitor = esi::Visitor { fields: &fields, named: None, target: b"/x/y?a=2&b=%2e%2e" };
+    let visitor = esi::Visitor { fields: &fields, named: None, target: b"/x/y?a=2&b=%2e%2e", around: esi::Place::Text };
     let mut flow = esi::Flow::default();
     let mut lines = Vec::new();
     for event in events {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_http::Method;
 
+use crate::filter::esi::Place;
 use crate::tempfile::Temp;
 
 use super::feed::Feed;
@@ -92,6 +93,8 @@ pub struct Nested {
     pub ssi: Option<Rc<SsiShared>>,
     /// The format set by `config timefmt` in this page.
     pub time_format: Option<Rc<[u8]>>,
+    /// Where in the markup around it the answer goes in, as includes of ESI stand.
+    pub place: Place,
 }
 
 /// What the answer to a request is for.
@@ -149,7 +152,7 @@ impl Request {
             chunk_bytes,
             body_refused,
             limits,
-            nested: Nested { purpose, sub, ssi, time_format },
+            nested: Nested { purpose, sub, ssi, time_format, place },
             uid,
         } = self;
         *server = 0;
@@ -167,6 +170,7 @@ impl Request {
         *sub = None;
         *ssi = None;
         *time_format = None;
+        *place = Place::default();
         *uid = None;
     }
 
@@ -212,7 +216,12 @@ impl Request {
                 req_asked: self.limits.req_asked,
                 ..Limits::default()
             },
-            nested: Nested { sub: Some(Box::new(sub)), ssi: self.nested.ssi.clone(), ..Nested::default() },
+            nested: Nested {
+                sub: Some(Box::new(sub)),
+                ssi: self.nested.ssi.clone(),
+                place: self.nested.place,
+                ..Nested::default()
+            },
             ..Self::default()
         }
     }

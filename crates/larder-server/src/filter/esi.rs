@@ -74,7 +74,7 @@ pub struct Parser {
     nesting: Nesting,
     /// In `<esi:vars>`, what is known of the text.
     vars: Option<Vars>,
-    /// Where all is read, where in the markup of the page it is.
+    /// Where in the markup of the page it is.
     markup: Markup,
     /// Where it was before what is open of what only some see.
     before: Vec<Markup>,
@@ -431,8 +431,9 @@ impl Parser {
                 Ok(include) => {
                     self.end_reference(events);
                     self.findings.has_variables |= include.written.is_some();
+                    let place = self.markup.place_of_include();
                     self.markup.pass_unknown();
-                    events.push(Event::Include(include));
+                    events.push(Event::Include(include.at(place)));
                 }
                 Err(fault) => self.fault(fault),
             },
@@ -491,9 +492,7 @@ impl Parser {
             return;
         }
         let Some(vars) = &mut self.vars else {
-            if self.rules.is_full {
-                self.markup.pass(&bytes);
-            }
+            self.markup.pass(&bytes);
             return events.push(Event::Text(bytes));
         };
         let (mut has_any, mut unknown) = (false, 0_u64);

@@ -370,6 +370,7 @@ fn request(include: &Include, base: &[u8], page: &Exchange, cx: &Cx) -> Result<B
     let outer = &page.vcl.client;
     inner.vcl.client.esi_level = outer.esi_level + 1;
     inner.vcl.client.top.clone_from(&outer.top);
+    inner.request.nested.place = include.place.max(page.request.nested.place);
     inner.request.body = RequestBody::None;
     // It is asked for as it is written, and not as it is found.
     inner.request.way.uri_changed = false;

@@ -327,7 +327,12 @@ mod tests {
     use super::*;
 
     fn visitor(fields: &Fields) -> Visitor<'_> {
-        Visitor { fields, named: Some(b"a.test"), target: b"/p?n=9&big=9007199254740993" }
+        Visitor {
+            fields,
+            named: Some(b"a.test"),
+            target: b"/p?n=9&big=9007199254740993",
+            around: variable::Place::Text,
+        }
     }
 
     #[test]

@@ -249,6 +249,11 @@ impl Markup {
         }
     }
 
+    /// Where an include is that stands here. Its page is read from the beginning, as if nothing were around it.
+    pub fn place_of_include(&self) -> Place {
+        if self.is_foreign { Place::Tag } else { self.place() }
+    }
+
     /// Passes a variable, which may be empty. What goes in for it is escaped for its place, but for its default.
     pub fn pass_variable(&mut self, default: &[u8]) {
         let mut with_default = *self;

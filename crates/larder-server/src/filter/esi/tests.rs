@@ -410,6 +410,30 @@ fn a_variable_is_escaped_for_its_place_in_the_whole_page() {
 }
 
 #[test]
+fn an_include_says_where_in_the_page_it_stands() {
+    let include = "<esi:include src='/c' alt='/d'/>";
+    for (before, place) in [
+        ("", Place::Text),
+        ("<p>", Place::Text),
+        ("<title>", Place::Text),
+        ("<svg></svg>", Place::Text),
+        ("<a b='x > ", Place::Tag),
+        ("<script>f('", Place::Tag),
+        ("<svg>", Place::Tag),
+        ("<a b='x > <esi:include src='/c'/>'>", Place::Tag),
+    ] {
+        for rules in [ANY, FULL] {
+            let (mut parser, mut events) = (Parser::new(rules), Vec::new());
+            parser.feed(&Bytes::from(format!("{before}{include}")), &mut events);
+            parser.finish(&mut events);
+            let Some(Event::Include(include)) = events.last() else { panic!("{before}: {events:?}") };
+            let alt = include.alt.as_ref().map(|alt| alt.place);
+            assert_eq!((include.place, alt), (place, Some(place)), "{before} {rules:?}");
+        }
+    }
+}
+
+#[test]
 fn a_fault_of_elements_in_each_other_names_the_element() {
     for (page, expected) in [
         ("<esi:inline>a</esi:inline>", "<esi:inline>, of which larder leaves the content out"),

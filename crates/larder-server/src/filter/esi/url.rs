@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use larder_http::{Escape, escape_uri, unescape};
 
-use super::variable::{self, Value, Variable, Visitor, escape_url};
+use super::variable::{self, Place, Value, Variable, Visitor, escape_url};
 
 /// An include.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Include {
     pub goes_on: bool,
     /// `alt`: what is asked for in the place of one that fails.
     pub alt: Option<Box<Include>>,
+    /// Where in its page it stands.
+    pub place: Place,
     /// Whether it is resolved as RFC 3986 says, and not as Varnish does.
     pub resolves: bool,
     /// What is written where it has variables: then nothing else is known of its URLs.
@@ -59,16 +61,26 @@ impl Include {
         Ok(Self { goes_on, alt, ..include.checked()? })
     }
 
+    /// The same, where it stands in `place`.
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = place;
+        if let Some(alt) = &mut self.alt {
+            alt.place = place;
+        }
+        self
+    }
+
     /// The include that it is for `visitor`. An error says why it is none.
     pub fn seen_by(&self, visitor: &Visitor<'_>) -> Result<Cow<'_, Self>, &'static str> {
         let Some(written) = &self.written else { return Ok(Cow::Borrowed(self)) };
-        let at = |template: &Template| Self::resolved(&template.filled(visitor)?)?.checked();
-        let alt = written.alt.as_ref().map(at).and_then(Result::ok);
-        Ok(Cow::Owned(match (at(&written.src), alt) {
+        let filled = |template: &Template| Self::resolved(&template.filled(visitor)?)?.checked();
+        let alt = written.alt.as_ref().map(filled).and_then(Result::ok);
+        let include = match (filled(&written.src), alt) {
             (Ok(src), alt) => Self { goes_on: self.goes_on, alt: alt.map(Box::new), ..src },
             (Err(_), Some(alt)) => Self { goes_on: self.goes_on, ..alt },
             (Err(why), None) => return Err(why),
-        }))
+        };
+        Ok(Cow::Owned(include.at(self.place)))
     }
 
     /// The same, if its URL is one.
@@ -399,8 +411,12 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let visitor =
-            Visitor { fields: &fields, named: Some(b"a.test:81"), target: b"/p?q=a+b%20c=d&to=http://evil/&x='<" };
+        let visitor = Visitor {
+            fields: &fields,
+            named: Some(b"a.test:81"),
+            target: b"/p?q=a+b%20c=d&to=http://evil/&x='<",
+            around: Place::Text,
+        };
         for (src, expected) in [
             ("/x/$(HTTP_COOKIE{id}).html", "/x/571.html"),
             ("/x/$(HTTP_COOKIE{none}|default).html", "/x/default.html"),
@@ -444,7 +460,7 @@ mod tests {
     #[test]
     fn the_other_url_stands_in_for_one_that_a_value_breaks() {
         let fields: Fields = [("Cookie", "bad=a/b; id=1")].into_iter().collect();
-        let visitor = Visitor { fields: &fields, named: None, target: b"/" };
+        let visitor = Visitor { fields: &fields, named: None, target: b"/", around: Place::Text };
         let seen = |src: &str, alt: &str| {
             let include = Include::of(src.as_bytes(), Some(alt.as_bytes()), true, Reading::Full).unwrap();
             let seen = include.seen_by(&visitor).unwrap().into_owned();

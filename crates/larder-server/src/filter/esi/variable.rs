@@ -50,6 +50,8 @@ pub struct Visitor<'a> {
     pub named: Option<&'a [u8]>,
     /// Its path and query, as they were asked for.
     pub target: &'a [u8],
+    /// Where in the pages around it the page goes in.
+    pub around: Place,
 }
 
 /// What a variable is for a visitor.
@@ -71,10 +73,11 @@ impl Value<'_> {
     }
 }
 
-/// Where in a page a variable stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where in a page a variable or an include stands; the later ones let less in as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In its text.
+    #[default]
     Text,
     /// In a tag or a comment.
     Tag,
@@ -132,10 +135,10 @@ impl Variable {
         self.name == Name::Unknown
     }
 
-    /// What goes into a page for it.
+    /// What goes into a page for it, which has it in `place`.
     pub fn shown(&self, place: Place, visitor: &Visitor<'_>) -> Vec<u8> {
         let mut out = Vec::new();
-        match (self.value(visitor), place) {
+        match (self.value(visitor), place.max(visitor.around)) {
             (Value::Default(own), _) => out.extend_from_slice(own),
             (Value::Foreign(value), Place::Text) => escape_text(&value, &mut out),
             (Value::Foreign(value), Place::Tag) if self.is_escaped() => escape_url(&value, b"", &mut out),
@@ -370,7 +373,8 @@ mod tests {
 
     fn shown(text: &str, fields: &[(&str, &str)], target: &str) -> String {
         let fields: Fields = fields.iter().copied().collect();
-        let visitor = Visitor { fields: &fields, named: Some(b"a.test:81"), target: target.as_bytes() };
+        let visitor =
+            Visitor { fields: &fields, named: Some(b"a.test:81"), target: target.as_bytes(), around: Place::Text };
         let (variable, len) = at_start(text.as_bytes()).expect("a variable");
         assert_eq!(len, text.len(), "{text}");
         String::from_utf8_lossy(variable.value(&visitor).bytes()).into_owned()
@@ -453,7 +457,7 @@ mod tests {
     fn a_text_of_a_visitor_is_text_wherever_it_stands() {
         let fields: Fields =
             [("Cookie", "a=<script>x('y\\\"`=&/)</script>; b=caf\u{e9} 1.0-_~\t!; c=a%20b%zz%")].into_iter().collect();
-        let visitor = Visitor { fields: &fields, named: None, target: b"/" };
+        let visitor = Visitor { fields: &fields, named: None, target: b"/", around: Place::Text };
         for (text, in_text, in_tag) in [
             (
                 "$(HTTP_COOKIE{a})",

@@ -175,5 +175,6 @@ impl<'a> From<&'a Event> for Found<'a> {
 /// What variables say of the request of a page.
 pub fn visitor(page: &Exchange) -> Visitor<'_> {
     let head = &page.asked.head;
-    Visitor { fields: &head.fields, named: head.target_host(), target: head.target() }
+    let around = page.request.nested.place;
+    Visitor { fields: &head.fields, named: head.target_host(), target: head.target(), around }
 }
