@@ -1,8 +1,6 @@
 //! `ssi`: what a page shares with all that it includes.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -28,8 +26,6 @@ pub struct SsiShared {
     pub in_a_row: Cell<usize>,
     /// Whether an include of ESI had what is for its visitor alone.
     pub is_personal: Cell<bool>,
-    /// Who remembers that, for the page.
-    pub remembered: RefCell<Option<Arc<AtomicBool>>>,
     /// What was said of includes of ESI that failed before they were asked for.
     said: RefCell<Vec<String>>,
     /// How many bytes were made of variables or kept as blocks.
@@ -60,14 +56,6 @@ impl SsiShared {
             said.push(why.to_owned());
         }
         is_news
-    }
-
-    /// Says that an include has what is for its visitor alone.
-    pub fn has_personal(&self) {
-        self.is_personal.set(true);
-        if let Some(remembered) = &*self.remembered.borrow() {
-            remembered.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Counts bytes that are made of variables or kept as a block; false beyond what one request may make.

@@ -81,7 +81,7 @@ fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, c
         ex.reply.esi_base = None;
         return response;
     }
-    ex.reply.is_personal = esi::is_personal(&response.content, &includes, &copy, ex);
+    ex.reply.is_personal = esi::is_personal(&response.content, &made, &includes, &copy, ex);
     let last_modified = esi::adapt(&mut ex.reply.fields, &includes, response.last_modified);
     let (source, reading) = match made {
         AtOnce::Whole(bytes) => {

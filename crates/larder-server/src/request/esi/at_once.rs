@@ -61,6 +61,11 @@ impl Begun {
         if let Part::Include(include) = part { Some(include) } else { None }
     }
 
+    /// Whether an include is left.
+    pub fn has_includes(&self) -> bool {
+        self.next.is_some() || self.read.parts.iter().skip(self.at).any(Part::is_include)
+    }
+
     /// What comes behind it.
     pub fn rest(&self) -> impl Iterator<Item = Found<'_>> {
         self.read.parts.iter().skip(self.at).map(|part| match part {
@@ -147,7 +152,6 @@ fn put_together(
     let is_top = copy.vcl.client.esi_level == 0;
     if is_top {
         shared.in_a_row.set(0);
-        *shared.remembered.borrow_mut() = Some(Arc::clone(&read.has_personal));
     }
     let parts = if packs { Parts::Packed(Joined::default()) } else { Parts::Plain(Vec::new()) };
     let mut whole = Whole { parts, bytes_max: if is_top { BYTES_MAX } else { INNER_BYTES_MAX } };

@@ -1,7 +1,6 @@
 //! Pages of which not all may see the same.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use larder_cache::Object;
@@ -11,59 +10,69 @@ use crate::exchange::Exchange;
 use crate::request::Content;
 
 use super::Includes;
-use super::read::Read;
+use super::at_once::AtOnce;
+use super::read::{Part, Read};
 
 /// How much of a stored page is looked through at once, if it is too long to be read as a whole before it is sent.
 const LOOKED_AT_BYTES: u64 = 4 << 20;
 
-/// Whether what a page shows may depend on who asks for it. The head goes out before a page is read that comes from its origin:
-/// then nobody knows.
+/// Whether what a page shows may depend on who asks for it. The head goes out before a page is read that comes from its origin,
+/// and before an include is there that has to be waited for: then nobody knows.
 ///
-/// What it includes counts as far as it is known: it is in `copy` by now, or was seen at another delivery. A page that is
-/// an include itself is told to the page around it.
-pub fn is_personal(content: &Content, includes: &Includes, copy: &Exchange, ex: &Exchange) -> bool {
+/// What was put together at once is in `made`, and what its includes have told in `copy`. A page that is an include itself
+/// is told to the page around it.
+pub fn is_personal(content: &Content, made: &AtOnce, includes: &Includes, copy: &Exchange, ex: &Exchange) -> bool {
     let shared = copy.request.nested.ssi.as_deref();
     if !includes.is_by_directive {
         return false;
     }
     if ex.is_sub() {
-        if let Some(shared) = shared.filter(|_| is_for_one(content, includes, ex)) {
-            shared.has_personal();
+        if let Some(shared) = shared.filter(|_| is_for_one(content, made, includes, ex)) {
+            shared.is_personal.set(true);
         }
         return false;
     }
-    shared.is_some_and(|shared| shared.is_personal.get()) || is_for_one(content, includes, ex)
+    shared.is_some_and(|shared| shared.is_personal.get()) || is_for_one(content, made, includes, ex)
 }
 
-fn is_for_one(content: &Content, includes: &Includes, ex: &Exchange) -> bool {
+fn is_for_one(content: &Content, made: &AtOnce, includes: &Includes, ex: &Exchange) -> bool {
     let is_coded = ex.reply.fields.contains_known(Known::ContentEncoding);
     match (content.page(), content) {
         (Some(page), _) => match page.made::<Arc<Read>>().filter(|read| read.rules == includes.rules) {
-            Some(read) => read.findings.has_variables || read.has_personal.load(Ordering::Relaxed),
+            Some(read) => read.findings.has_variables || has_unknown(made, read),
             None => is_coded || of_a_long_page(page),
         },
         (None, Content::Bytes(bytes) | Content::Kept(bytes) | Content::Passed(bytes, _)) => {
-            is_coded || may_have_variables(bytes)
+            is_coded || may_differ(bytes)
         }
         (None, _) => true,
     }
 }
 
-/// Whether a page may have variables that is not read before it is sent; it is looked through once.
+/// Whether a page that was read has includes that nobody has asked for yet, or that are not there yet.
+fn has_unknown(made: &AtOnce, read: &Read) -> bool {
+    match made {
+        AtOnce::Whole(_) | AtOnce::Plain => false,
+        AtOnce::Begun(begun) => begun.has_includes(),
+        AtOnce::Not => read.parts.iter().any(Part::is_include),
+    }
+}
+
+/// Whether a page may be for one visitor that is not read before it is sent; it is looked through once.
 fn of_a_long_page(page: &Object) -> bool {
-    struct MayHaveVariables(bool);
-    if let Some(MayHaveVariables(may)) = page.made() {
+    struct MayDiffer(bool);
+    if let Some(MayDiffer(may)) = page.made() {
         return *may;
     }
     let body = page.body.whole().filter(|body| body.len() <= LOOKED_AT_BYTES).and_then(|body| body.to_bytes().ok());
     let Some(body) = body else { return true };
-    let may = may_have_variables(&body);
-    page.keep_made(MayHaveVariables(may), 0);
+    let may = may_differ(&body);
+    page.keep_made(MayDiffer(may), 0);
     may
 }
 
-/// Each variable is written like this, in a test, too.
-fn may_have_variables(body: &Bytes) -> bool {
+/// Each variable is written like this, in a test, too; and of an include nobody knows yet what it brings.
+fn may_differ(body: &Bytes) -> bool {
     let has = |text: &[u8]| memchr::memmem::find(body, text).is_some();
-    has(b"<esi:") && has(b"$(")
+    has(b"<esi:include") || has(b"<esi:") && has(b"$(")
 }

@@ -1,8 +1,6 @@
 //! A page with ESI that was read once: its text and its includes, in order.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use larder_compress::{Effort, Segment};
@@ -18,8 +16,6 @@ pub struct Read {
     /// What was wrong with it.
     pub findings: Findings,
     is_plain: bool,
-    /// Whether an include of it was seen to be for its visitor alone.
-    pub has_personal: Arc<AtomicBool>,
     /// What is in it.
     pub parts: Vec<Part>,
 }
@@ -40,6 +36,11 @@ pub enum Part {
 }
 
 impl Part {
+    /// Whether it is an include.
+    pub fn is_include(&self) -> bool {
+        matches!(self, Self::Include(_))
+    }
+
     /// How much text it is.
     pub fn text_bytes(&self) -> usize {
         match self {
@@ -70,7 +71,7 @@ impl Read {
         reading.pack()?;
         let text: usize = reading.parts.iter().map(Part::text_bytes).sum();
         let is_plain = reading.parts.len() <= 1 && text == body.len();
-        Some(Self { rules, is_packed, findings, is_plain, has_personal: Arc::default(), parts: reading.parts })
+        Some(Self { rules, is_packed, findings, is_plain, parts: reading.parts })
     }
 
     /// Whether there is nothing in it but its text.
