@@ -62,7 +62,7 @@ fn seen(events: &[esi::Event]) -> Vec<String> {
             }
             esi::Event::Include(include) => match include.seen_by(&visitor) {
                 Ok(include) => lines.push(format!("asks {}", include.target(visitor.target).escape_ascii())),
-                Err(why) => lines.push(why.to_owned()),
+                Err(why) => lines.push(why.into_owned()),
             },
         }
     }

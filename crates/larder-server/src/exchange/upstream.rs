@@ -1,8 +1,9 @@
 //! What the cache and the origin said, until a location asks them again. As in nginx, variables and logs still have it
 //! after an internal redirect has led to a file.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use larder_cache::Object;
 use larder_http::{Fields, Time};
 
 /// What the cache and the origin said.
@@ -24,12 +25,15 @@ pub struct Upstream {
     pub fields: Option<Arc<Fields>>,
     /// Status of the origin's answer.
     pub status: Option<u16>,
+    /// The page of the cache that the answer is, or becomes.
+    pub page: Weak<Object>,
 }
 
 impl Upstream {
     /// Forgets all, before another location asks. The key keeps its memory.
     pub fn reset(&mut self) {
-        let Self { cache_status, cache_detail, fresh_until, cache_key, lost_pages, lock_until, fields, status } = self;
+        let Self { cache_status, cache_detail, fresh_until, cache_key, lost_pages, lock_until, fields, status, page } =
+            self;
         *cache_status = None;
         *cache_detail = "";
         *fresh_until = None;
@@ -38,6 +42,7 @@ impl Upstream {
         *lock_until = None;
         *fields = None;
         *status = None;
+        *page = Weak::new();
     }
 }
 

@@ -32,7 +32,7 @@ pub use nesting::Mark;
 use nesting::Nesting;
 use place::{Found, Vars};
 pub use url::Include;
-pub use variable::{Place, Variable, Visitor};
+pub use variable::{Fault, Place, Variable, Visitor};
 
 /// What of the parameter `feature` concerns the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,14 +88,14 @@ pub struct Parser {
 pub const NOT_MARKUP: &str = "the page does not begin with \"<\", and is not read (esi_disable_xml_check)";
 
 /// What there was in a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Whether there was any ESI.
     pub has_esi: bool,
     /// How much of it was broken.
     pub faults: u64,
     /// What the first fault was.
-    pub first_fault: Option<&'static str>,
+    pub first_fault: Option<Fault>,
     /// Whether it has variables, so that not all see the same.
     pub has_variables: bool,
 }
@@ -155,7 +155,7 @@ enum Beginning {
 impl Findings {
     /// What was broken, for the log.
     pub fn told(&self) -> Option<String> {
-        let fault = self.first_fault?;
+        let fault = self.first_fault.as_ref()?;
         Some(match self.faults {
             1 => format!("ESI: {fault}"),
             faults => format!("ESI: {fault}; {faults} faults in the page"),
@@ -203,7 +203,7 @@ impl Parser {
         self.end_reference(events);
         let fault = self.nesting.finish(|mark| events.push(Event::Mark(mark)));
         self.note(fault);
-        self.findings
+        std::mem::take(&mut self.findings)
     }
 
     /// Takes bytes from `at` on; returns where it stopped, which is behind `at` or with another state.
@@ -454,14 +454,18 @@ impl Parser {
             return self.fault("an element in <esi:remove>");
         }
         let test = (nest == Nest::When && !element.is_end).then(|| match element.test() {
-            _ if !is_whole => Err("a broken <esi:when>"),
+            _ if !is_whole => Err("a broken <esi:when>".into()),
             Some(text) => Test::parse(&text),
-            None => Err("<esi:when> without test"),
+            None => Err("<esi:when> without test".into()),
         });
-        if let Some(Err(fault)) = test {
-            self.fault(fault);
-        }
-        let test = test.and_then(Result::ok).map(Box::new);
+        let test = match test {
+            Some(Ok(test)) => Some(Box::new(test)),
+            Some(Err(fault)) => {
+                self.fault(fault);
+                None
+            }
+            None => None,
+        };
         self.end_reference(events);
         let has_variables = &mut self.findings.has_variables;
         let (markup, before) = (&mut self.markup, &mut self.before);
@@ -495,16 +499,22 @@ impl Parser {
             self.markup.pass(&bytes);
             return events.push(Event::Text(bytes));
         };
-        let (mut has_any, mut unknown) = (false, 0_u64);
+        let (mut has_any, mut unknown, mut first) = (false, 0_u64, None);
         vars.feed(&bytes, &mut self.markup, |found| {
             if let Found::Variable(variable, _) = &found {
                 has_any = true;
-                unknown += u64::from(variable.is_unknown());
+                if variable.is_unknown() {
+                    unknown += 1;
+                    first.get_or_insert_with(|| variable.to_string());
+                }
             }
             add(found, events);
         });
         self.findings.has_variables |= has_any;
-        (0..unknown).for_each(|_| self.fault("an unknown variable"));
+        self.findings.faults += unknown;
+        if let Some(first) = first {
+            self.findings.first_fault.get_or_insert_with(|| format!("the unknown variable {first}").into());
+        }
     }
 
     fn note(&mut self, fault: Option<&'static str>) {
@@ -519,9 +529,9 @@ impl Parser {
         self.emit(bytes.into(), events);
     }
 
-    fn fault(&mut self, what: &'static str) {
+    fn fault(&mut self, what: impl Into<Fault>) {
         self.findings.faults += 1;
-        self.findings.first_fault.get_or_insert(what);
+        self.findings.first_fault.get_or_insert_with(|| what.into());
     }
 }
 

@@ -13,6 +13,7 @@ pub mod parts;
 
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_http::{Fields, Known, status};
@@ -72,7 +73,10 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, cx: &Cx) -> Response {
     let response = page::laid_out(response, ex, cx);
     let is_packed = esi::packs(ex);
-    let copy = page_of(ex, true);
+    let mut copy = page_of(ex, true);
+    if let Content::Object(page) = &response.content {
+        copy.upstream.page = Arc::downgrade(page);
+    }
     let made = match ex.is_head() {
         true => AtOnce::Not,
         false => esi::at_once(&response.content, is_packed, &includes, &copy, ex, cx),

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use larder_cache::Object;
 use larder_conf::model::{Esi, LogLevel};
 use larder_http::{Coding, Fields, Known, Version};
 use tokio::sync::mpsc;
@@ -198,7 +199,7 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
     let findings = parser.finish(&mut events);
     // With a VCL they were logged when it was fetched.
     if includes.is_by_directive {
-        tell(&findings, &page.ex, &page.cx);
+        tell(&findings, page.ex.upstream.page.upgrade().as_deref(), &page.ex, &page.cx);
     }
     done(&mut events, &mut way, page, includes).await
 }
@@ -239,7 +240,7 @@ async fn put_in(item: Item<'_>, page: &mut Page, includes: &Includes) -> Result<
     match item {
         Item::Text(bytes) => page.text(bytes).await,
         Item::Include(include) => one(&include, page, includes).await,
-        Item::Broken(why) => broken(why.to_owned(), includes.on_error, page).await,
+        Item::Broken(why) => broken(why.into_owned(), includes.on_error, page).await,
         Item::Try(tried) => attempt(*tried, page, includes).await,
     }
 }
@@ -311,8 +312,15 @@ async fn broken(why: String, on_error: OnError, page: &mut Page) -> Result<(), U
     }
 }
 
-/// Logs what is broken in a page.
-fn tell(findings: &Findings, ex: &Exchange, cx: &Cx) {
+/// Logs what is broken in a page, once for one that is in the cache.
+fn tell(findings: &Findings, stored: Option<&Object>, ex: &Exchange, cx: &Cx) {
+    struct Told;
+    if let Some(stored) = stored.filter(|_| findings.faults > 0) {
+        if stored.made::<Told>().is_some() {
+            return;
+        }
+        stored.keep_made(Told, 0);
+    }
     cx.stats().esi_errors.add(findings.faults);
     if let Some(told) = findings.told() {
         cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("{told}"));

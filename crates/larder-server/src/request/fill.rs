@@ -108,7 +108,8 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         Some((kept, storing)) => {
             let (mut writer, body) = cx.zone(storing.zone()).body(&ex.upstream.cache_key, length, spill);
             if let Some(mut right) = storing.permit(ex, cx) {
-                right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
+                let page = right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
+                ex.upstream.page = Arc::downgrade(&page);
                 permit = Some(right);
             } else {
                 // No disk is to be filled with it.

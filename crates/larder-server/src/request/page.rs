@@ -37,6 +37,7 @@ impl Page {
 pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let Page { object, reader } = page;
+    ex.upstream.page = Arc::downgrade(&object);
     ex.upstream.fresh_until = Some(object.fresh_until);
     if policy::intercepts(origin, object.status, ex, cx) {
         return Step::Synth(Synth::Status(object.status));

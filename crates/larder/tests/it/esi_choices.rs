@@ -392,7 +392,8 @@ fn a_variable_in_a_url_leads_nowhere_else() {
     }
     let asked = origin.requests();
     assert!(asked.iter().all(|seen| !seen.request_line.starts_with("GET /inside/secret")), "{asked:?}");
-    site.wait_for_log("ESI: an include whose variable is more than a segment of a path");
+    site.wait_for_log("ESI: an include whose $(HTTP_COOKIE{id}) is more than a segment of a path");
+    site.wait_for_log("ESI: an include whose src is no URL: $(QUERY_STRING{u})");
 }
 
 #[test]
@@ -450,7 +451,8 @@ fn an_except_goes_in_for_an_attempt_of_which_an_include_fails() {
     }
     let asked = origin.requests();
     assert!(asked.iter().all(|seen| !seen.request_line.contains("/never")), "an except is asked for if it is needed");
-    site.wait_for_log("ESI: <esi:except> goes in");
+    site.wait_for_log("ESI: <esi:except> goes in: \"/gone\" answers 404");
+    site.wait_for_log("ESI: <esi:except> goes in: \"\" is no host");
 }
 
 #[test]
@@ -507,6 +509,7 @@ fn an_attempt_that_breaks_off_or_brings_too_much_has_failed() {
             assert!(shown == format!("<a>1{expected}2"), "{turn} {at}: {} bytes", shown.len());
         }
     }
+    site.wait_for_log("ESI: <esi:except> goes in: \"/short\" breaks off");
     site.wait_for_log("its attempt brings more than 1 MB");
     site.wait_for_log("an <esi:attempt> or <esi:except> of more than 1 MB");
 }
@@ -522,6 +525,45 @@ fn with_a_vcl_all_is_shown_that_varnish_shows() {
         assert_eq!(text(&response), "<a>123$(HTTP_HOST)");
         assert_eq!(response.field("Cache-Control"), Some("public, max-age=60"));
     }
+}
+
+#[test]
+fn what_is_broken_in_a_page_is_named_once() {
+    let vars = |text: &str| format!("<a><esi:vars>{text}</esi:vars>");
+    let when = |test: &str| format!("<a><esi:choose><esi:when test=\"{test}\">1</esi:when></esi:choose>");
+    let origin = Origin::start().unwrap();
+    let site = site(&origin, "location /closed { return 444; }");
+    let long = format!("{}{}", vars("$(LONG)"), "x".repeat(300_000));
+    for (at, (page, told)) in [
+        (
+            vars("$(HTTP_HOST) $(HTTP_COOKEI{a}|x) $(OTHER) $(OTHER)"),
+            "the unknown variable $(HTTP_COOKEI{a}); 3 faults",
+        ),
+        (vars("$(ONE{\u{1b}[1m'})"), "the unknown variable $(ONE{\\x1b[1m\\'})"),
+        (long, "the unknown variable $(LONG)"),
+        (when("$(TWO)==1"), "a test with the unknown variable $(TWO)"),
+        (when("1==1 & $(HTTP_COOKIE{a)==1"), "a test with a broken variable: $(HTTP_COOKIE{a)==1"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{at}");
+        origin.answer(&*path, html(page));
+        for _ in 1..=4 {
+            site.get(&path);
+        }
+        site.wait_for_log(&format!("ESI: {told}"));
+        assert_eq!(site.count_in_log(&format!("request: \"GET {path} ")), 1, "{told}");
+    }
+    origin.answer("/new", html(vars("$(NEW)")).field("Cache-Control", "no-store"));
+    for _ in 1..=2 {
+        site.get("/new");
+    }
+    site.wait_for_log("ESI: the unknown variable $(NEW)");
+    assert_eq!(site.count_in_log("ESI: the unknown variable $(NEW)"), 2, "each is another page");
+    origin.answer("/try", html("<a><esi:try><esi:attempt><esi:include src='/closed?a'/></esi:attempt></esi:try>"));
+    assert_eq!(text(&site.get("/try")), "<a>");
+    site.wait_for_log("ESI: <esi:except> goes in: \"/closed?a\" was closed");
 }
 
 #[test]

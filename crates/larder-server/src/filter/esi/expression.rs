@@ -13,12 +13,14 @@
 
 use std::cmp::Ordering;
 
-use super::variable::{self, Variable, Visitor};
+use super::variable::{self, Fault, Variable, Visitor};
 
 /// How deep parentheses and `!` may lie in each other: each takes room on the stack.
 const DEPTH_MAX: usize = 32;
 /// The most digits of a number: longer ones are texts, as `f64` cannot tell them apart.
 const DIGITS_MAX: usize = 15;
+/// How much of a broken variable the log shows.
+const SHOWN_BYTES: usize = 64;
 
 /// A test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +75,6 @@ const OPERATORS: [(&[u8], Operator); 6] = [
     (b">", Operator::Greater),
 ];
 
-/// What is wrong with a test.
-pub type Fault = &'static str;
-
 impl Test {
     /// Reads a test. An error says why it is none.
     pub fn parse(text: &[u8]) -> Result<Self, Fault> {
@@ -83,7 +82,7 @@ impl Test {
         let found = reading.any()?;
         reading.skip_space();
         if !reading.rest.is_empty() {
-            return Err("a test with something behind its end");
+            return Err("a test with something behind its end".into());
         }
         found.into_test()
     }
@@ -187,14 +186,14 @@ impl Found {
         match self {
             Self::Test(test) => Ok(test),
             Self::Operand(Operand::Variable(variable)) => Ok(Test::Has(variable)),
-            Self::Operand(Operand::Text(_)) => Err("a test of a text alone"),
+            Self::Operand(Operand::Text(_)) => Err("a test of a text alone".into()),
         }
     }
 
     fn into_operand(self) -> Result<Operand, Fault> {
         match self {
             Self::Operand(operand) => Ok(operand),
-            Self::Test(_) => Err("a test that compares a test"),
+            Self::Test(_) => Err("a test that compares a test".into()),
         }
     }
 }
@@ -267,7 +266,11 @@ impl Reading<'_> {
                 self.rest = rest;
                 self.deeper(|reading| {
                     let found = reading.any()?;
-                    if reading.takes(b")") { Ok(found) } else { Err("a test with a parenthesis that does not end") }
+                    if reading.takes(b")") {
+                        Ok(found)
+                    } else {
+                        Err("a test with a parenthesis that does not end".into())
+                    }
                 })
             }
             [quote @ (b'\'' | b'"'), rest @ ..] => {
@@ -276,9 +279,9 @@ impl Reading<'_> {
                 Ok(Found::Operand(Operand::Text(rest[..end].into())))
             }
             [b'$', ..] => {
-                let (variable, len) = variable::at_start(self.rest).ok_or("a test with a broken variable")?;
+                let (variable, len) = variable::at_start(self.rest).ok_or_else(|| broken(self.rest))?;
                 if variable.is_unknown() {
-                    return Err("a test with an unknown variable");
+                    return Err(format!("a test with the unknown variable {variable}").into());
                 }
                 self.rest = &self.rest[len..];
                 Ok(Found::Operand(Operand::Variable(variable)))
@@ -286,7 +289,7 @@ impl Reading<'_> {
             rest => {
                 let len = rest.iter().take_while(|byte| is_of_a_word(byte)).count();
                 if len == 0 {
-                    return Err("a test that larder does not understand");
+                    return Err("a test that larder does not understand".into());
                 }
                 self.rest = &rest[len..];
                 Ok(Found::Operand(Operand::Text(rest[..len].into())))
@@ -296,7 +299,7 @@ impl Reading<'_> {
 
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Found, Fault>) -> Result<Found, Fault> {
         if self.depth == DEPTH_MAX {
-            return Err("a test with too many parentheses or \"!\" in each other");
+            return Err("a test with too many parentheses or \"!\" in each other".into());
         }
         self.depth += 1;
         let found = read(self);
@@ -314,6 +317,12 @@ impl Reading<'_> {
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_ascii_start();
     }
+}
+
+/// The fault of a text that begins like a variable and is none.
+fn broken(text: &[u8]) -> Fault {
+    let shown = &text[..text.len().min(SHOWN_BYTES)];
+    format!("a test with a broken variable: {}", shown.escape_ascii()).into()
 }
 
 fn is_of_a_word(byte: &u8) -> bool {

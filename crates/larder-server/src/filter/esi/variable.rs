@@ -4,13 +4,17 @@
 //! escapes it for its place.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use larder_http::{Escape, Fields, Known, escape_uri, list};
 
 /// The longest reference to a variable.
 const BYTES_MAX: usize = 512;
 
-/// A reference to a variable.
+/// What is wrong with what was read, for the log.
+pub type Fault = Cow<'static, str>;
+
+/// A reference to a variable. It is shown as it is written, but for its default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     name: Name,
@@ -20,7 +24,7 @@ pub struct Variable {
     default: Box<[u8]>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Name {
     AcceptLanguage,
     Cookie,
@@ -29,7 +33,7 @@ enum Name {
     UserAgent,
     QueryString,
     /// None that larder knows.
-    Unknown,
+    Unknown(Box<[u8]>),
 }
 
 const NAMES: [(&[u8], Name); 6] = [
@@ -94,7 +98,7 @@ impl Variable {
 
     fn of<'a>(&'a self, visitor: &Visitor<'a>) -> Option<Cow<'a, [u8]>> {
         let fields = visitor.fields;
-        let value: &[u8] = match (self.name, self.key.as_deref()) {
+        let value: &[u8] = match (&self.name, self.key.as_deref()) {
             (Name::AcceptLanguage, Some(key)) => return Some(Cow::Borrowed(truth(accepts(fields, key)))),
             (Name::AcceptLanguage, None) => return joined(fields.get_all("Accept-Language"), b", "),
             (Name::Cookie, Some(key)) => cookie(fields, key)?,
@@ -105,7 +109,7 @@ impl Variable {
             (Name::QueryString, None) => query(visitor.target),
             (Name::Host, None) => visitor.named.or_else(|| fields.get_known(Known::Host))?,
             (Name::Referer, None) => fields.get("Referer")?,
-            (Name::Host | Name::Referer, Some(_)) | (Name::Unknown, _) => return None,
+            (Name::Host | Name::Referer, Some(_)) | (Name::Unknown(_), _) => return None,
         };
         Some(Cow::Borrowed(value))
     }
@@ -132,7 +136,7 @@ impl Variable {
 
     /// Whether it is none of ESI 1.0: then it is empty.
     pub fn is_unknown(&self) -> bool {
-        self.name == Name::Unknown
+        matches!(self.name, Name::Unknown(_))
     }
 
     /// What goes into a page for it, which has it in `place`.
@@ -154,7 +158,22 @@ impl Variable {
 
     /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        self.default.len() + self.key.as_ref().map_or(0, |key| key.len())
+        let name = if let Name::Unknown(name) = &self.name { name.len() } else { 0 };
+        self.default.len() + self.key.as_ref().map_or(0, |key| key.len()) + name
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match &self.name {
+            Name::Unknown(name) => name,
+            known => NAMES.iter().find(|(_, name)| name == known).map_or(&b""[..], |(written, _)| written),
+        };
+        write!(out, "$({}", name.escape_ascii())?;
+        if let Some(key) = &self.key {
+            write!(out, "{{{}}}", key.escape_ascii())?;
+        }
+        out.write_str(")")
     }
 }
 
@@ -348,7 +367,8 @@ impl Reference {
     }
 
     fn whole(&mut self) -> Taken {
-        let name = NAMES.iter().find(|(name, _)| *name == self.name).map_or(Name::Unknown, |(_, name)| *name);
+        let known = NAMES.iter().find(|(name, _)| *name == self.name).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| Name::Unknown(std::mem::take(&mut self.name).into()));
         let key = self.key.take().map(Vec::into_boxed_slice);
         Taken::Whole(Variable { name, key, default: std::mem::take(&mut self.default).into() })
     }

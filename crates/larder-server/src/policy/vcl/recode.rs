@@ -106,7 +106,7 @@ fn look_for_esi(
         return Err("a part of a page (206) cannot be read for ESI".to_owned());
     }
     let found = esi::look(body, super::esi_rules(policy));
-    let is_markup = found.first_fault != Some(esi::NOT_MARKUP);
+    let is_markup = found.first_fault.as_deref() != Some(esi::NOT_MARKUP);
     cx.stats().esi_errors.add(if is_markup { found.faults } else { 0 });
     if let Some(told) = found.told() {
         let level = if is_markup { LogLevel::Warn } else { LogLevel::Info };

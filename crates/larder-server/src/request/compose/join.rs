@@ -11,7 +11,7 @@ use crate::context::Cx;
 use crate::exchange::SsiShared;
 use crate::request::subrequest;
 
-use super::parts::{Answer, Attempt, OnError, PARTS_MAX, Part, is_good, left_out};
+use super::parts::{Answer, Attempt, OnError, PARTS_MAX, Part, is_good, left_out, named};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -78,9 +78,7 @@ impl Joiner<'_> {
             match part {
                 Part::Bytes(bytes) => self.append(bytes).await?,
                 Part::Answer(answer, through, on_error) => {
-                    if !self.answer(answer, on_error).await? {
-                        return Err(Ended::Failed("a subrequest was closed, or has failed".to_owned()));
-                    }
+                    self.answer(answer, on_error).await?;
                     if let Some(through) = through {
                         let _ = through.send(());
                     }
@@ -127,28 +125,31 @@ impl Joiner<'_> {
         }
     }
 
-    /// Adds an answer once it is there; false when the whole has to end with it.
+    /// Adds an answer once it is there. An error says why the whole has to end with it.
     async fn answer(
         &mut self,
-        mut answer: oneshot::Receiver<Option<Answer>>,
+        mut answer: oneshot::Receiver<Result<Answer, String>>,
         on_error: OnError,
-    ) -> Result<bool, Ended> {
+    ) -> Result<(), Ended> {
         let answer = match answer.try_recv() {
             Ok(answer) => answer,
             Err(_) => {
                 self.flush().await?;
                 tokio::select! {
                     biased;
-                    answer = answer => answer.ok().flatten(),
+                    answer = answer => answer.unwrap_or_else(|_| Err("a subrequest was closed".to_owned())),
                     () = self.readers_gone() => return Err(Ended::Unwanted),
                 }
             }
         };
-        let Some(Answer { mut ex, mut body, counted: _counted }) = answer else { return Ok(false) };
+        let Answer { mut ex, mut body, counted: _counted } = answer.map_err(Ended::Failed)?;
         if on_error != OnError::Show && !is_good(ex.reply.status) {
             left_out(&ex, self.cx);
             subrequest::log(&mut ex, self.cx);
-            return Ok(on_error == OnError::Skip);
+            return match on_error {
+                OnError::End => Err(Ended::Failed(format!("{} answers {}", named(&ex), ex.reply.status))),
+                OnError::Show | OnError::Skip => Ok(()),
+            };
         }
         let mut is_whole = true;
         loop {
@@ -175,7 +176,10 @@ impl Joiner<'_> {
             }
         }
         subrequest::log(&mut ex, self.cx);
-        Ok(is_whole || on_error != OnError::End)
+        match on_error {
+            OnError::End if !is_whole => Err(Ended::Failed(format!("{} breaks off", named(&ex)))),
+            OnError::Show | OnError::Skip | OnError::End => Ok(()),
+        }
     }
 
     async fn append(&mut self, bytes: Bytes) -> Result<(), Ended> {

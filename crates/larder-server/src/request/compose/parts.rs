@@ -25,7 +25,7 @@ pub enum Part {
     /// Bytes of the document.
     Bytes(Bytes),
     /// The answer of a subrequest, and the channel that tells its page when it is through.
-    Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>, OnError),
+    Answer(oneshot::Receiver<Result<Answer, String>>, Option<oneshot::Sender<()>>, OnError),
     /// What goes in if nothing of it fails.
     Attempt(Box<Attempt>),
     /// The whole ends here, incomplete.
@@ -217,8 +217,10 @@ impl Page {
             sub.in_memory = true;
         }
         let (answer, _) = self.ask(Inner::New(inner), Fallback::None);
-        let Ok(Some(Answer { mut ex, mut body, counted: _counted })) = answer.await else {
-            return Err(self.fail("a subrequest was closed".to_owned()).await);
+        let answer = answer.await.unwrap_or_else(|_| Err("a subrequest was closed".to_owned()));
+        let Answer { mut ex, mut body, counted: _counted } = match answer {
+            Ok(answer) => answer,
+            Err(why) => return Err(self.fail(why).await),
         };
         let bytes_max = self.cx.loc(&ex).settings.subrequests.output_buffer_bytes;
         let mut value = Vec::new();
@@ -236,8 +238,8 @@ impl Page {
     }
 
     /// Runs a subrequest in a task of its own, so that an answer is stored even if the client leaves. Returns where
-    /// the answer comes, and how many run now.
-    fn ask(&mut self, mut inner: Inner, fallback: Fallback) -> (oneshot::Receiver<Option<Answer>>, usize) {
+    /// the answer comes, or why there is none, and how many run now.
+    fn ask(&mut self, mut inner: Inner, fallback: Fallback) -> (oneshot::Receiver<Result<Answer, String>>, usize) {
         if let Inner::New(inner) = &mut inner {
             plain(inner);
             if let Some(sub) = &mut inner.request.nested.sub {
@@ -257,7 +259,7 @@ impl Page {
                 Fallback::None => None,
                 Fallback::Stub(stub) => Some(stub),
                 Fallback::Other(mut other) => {
-                    if answered.as_ref().is_none_or(|(inner, _)| !is_good(inner.reply.status)) {
+                    if !answered.as_ref().is_ok_and(|(inner, _)| is_good(inner.reply.status)) {
                         plain(&mut other);
                         answered = answered_by(Inner::New(other), &cx, Inbound::Inside(&leave)).await;
                     }
@@ -265,8 +267,8 @@ impl Page {
                 }
             };
             let answer = match answered {
-                Some((inner, response)) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
-                None => None,
+                Ok((inner, response)) => Ok(with_stub(response, stub, media_type, inner, counted, &cx).await),
+                Err(why) => Err(why),
             };
             // The page may be given up by now.
             let _ = through.send(answer);
@@ -286,19 +288,30 @@ pub fn left_out(inner: &Exchange, cx: &Cx) {
     cx.local.logs.error(cx, inner, LogLevel::Warn, format_args!("an include answers {status}, and is left out"));
 }
 
-/// Runs a request inside to its end.
-async fn answered_by(inner: Inner, cx: &Cx, from: Inbound<'_>) -> Option<(Box<Exchange>, Response)> {
-    match inner {
+/// A request inside, for the log.
+pub fn named(inner: &Exchange) -> String {
+    // One of SSI was asked for by its URI, in the client's request.
+    let url = inner.request.way.url.as_deref().unwrap_or(inner.asked.head.target());
+    format!("\"{}\"", String::from_utf8_lossy(url))
+}
+
+/// Runs a request inside to its end. An error says why there is no answer.
+async fn answered_by(inner: Inner, cx: &Cx, from: Inbound<'_>) -> Result<(Box<Exchange>, Response), String> {
+    let (inner, response) = match inner {
         Inner::New(mut inner) => {
-            let response = subrequest::run(&mut inner, cx, from).await?;
-            Some((inner, response))
+            let response = subrequest::run(&mut inner, cx, from).await;
+            (inner, response)
         }
         Inner::Begun(Pending::Slow(mut inner, slow)) => {
-            let response = subrequest::go_on(slow, &mut inner, cx, from).await?;
-            Some((inner, response))
+            let response = subrequest::go_on(slow, &mut inner, cx, from).await;
+            (inner, response)
         }
-        Inner::Begun(Pending::Answer(inner, response)) => Some((inner, response)),
-        Inner::Begun(Pending::Failed(_)) => None,
+        Inner::Begun(Pending::Answer(inner, response)) => (inner, Some(response)),
+        Inner::Begun(Pending::Failed(why)) => return Err(why),
+    };
+    match response {
+        Some(response) => Ok((inner, response)),
+        None => Err(format!("{} was closed", named(&inner))),
     }
 }
 

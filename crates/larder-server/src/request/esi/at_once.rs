@@ -18,7 +18,7 @@ use larder_http::{Coding, Known};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::filter::esi::{Flow, Include, Mark};
-use crate::request::compose::parts::{OnError, Pending, is_good, left_out, plain};
+use crate::request::compose::parts::{OnError, Pending, is_good, left_out, named, plain};
 use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
 use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
@@ -124,7 +124,7 @@ fn read(object: &Object, is_gzip: bool, includes: &Includes, copy: &Exchange, cx
         return None;
     };
     if includes.is_by_directive {
-        tell(&read.findings, copy, cx);
+        tell(&read.findings, Some(object), copy, cx);
     }
     object.keep_made(Arc::clone(&read), read.heap_bytes());
     Some(read)
@@ -180,7 +180,7 @@ fn put_together(
         let include = match include {
             Ok(include) => include,
             Err(why) => {
-                failed(why, copy, cx);
+                failed(&why, copy, cx);
                 continue;
             }
         };
@@ -255,7 +255,7 @@ fn add(mut inner: Box<Exchange>, on_error: OnError, has_other: bool, whole: &mut
         Stop::Deliver(Settled::Part(response)) => response,
         Stop::Slow(slow) => return Added::Not(Pending::Slow(inner, slow)),
         Stop::Deliver(_) | Stop::Abort => {
-            return Added::Not(Pending::Failed("a subrequest was closed".to_owned()));
+            return Added::Not(Pending::Failed(format!("{} was closed", named(&inner))));
         }
     };
     let is_good = is_good(inner.reply.status);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::exchange::Exchange;
-use crate::filter::esi::{Event, Flow, Include, Mark, Place, Turn, Variable, Visitor};
+use crate::filter::esi::{Event, Fault, Flow, Include, Mark, Place, Turn, Variable, Visitor};
 
 /// How much of a page the attempt or the except of a `try` may be, with all that lies in it: it is kept until the `try` ends.
 const PART_BYTES_MAX: usize = 1 << 20;
@@ -19,7 +19,7 @@ pub enum Item<'a> {
     /// What an include brings.
     Include(Cow<'a, Include>),
     /// What counts as an include that has failed, for this reason.
-    Broken(&'static str),
+    Broken(Fault),
     /// An attempt, or what stands in for it.
     Try(Box<Tried>),
 }
@@ -132,7 +132,7 @@ impl Way {
                 trying.part().push(item.into_owned());
             }
         } else if had_room && let Some((outermost, others)) = self.trying.split_first_mut() {
-            *outermost.part() = vec![Item::Broken("an <esi:attempt> or <esi:except> of more than 1 MB")];
+            *outermost.part() = vec![Item::Broken("an <esi:attempt> or <esi:except> of more than 1 MB".into())];
             others.iter_mut().for_each(|other| other.tried = Tried::default());
         }
     }
