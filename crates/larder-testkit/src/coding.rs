@@ -1,7 +1,7 @@
 //! Bodies without their coding, by programs that are not ours.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 /// A body as the coding's own program unpacks it: `gzip`, `br` and `zstd`; a body of another coding stays as it is.
@@ -11,12 +11,32 @@ use std::thread;
 /// # Panics
 /// When the program is not installed, which `scripts/setup test` does.
 pub fn unpacked(coding: &str, body: &[u8]) -> Vec<u8> {
-    let program = match coding {
-        "gzip" => "gzip",
-        "br" => "brotli",
-        "zstd" => "zstd",
-        _ => return body.to_vec(),
-    };
+    match program(coding) {
+        Some(program) => run(program, body).map(|output| output.stdout).unwrap_or_default(),
+        None => body.to_vec(),
+    }
+}
+
+/// The same, but `None` for what the program finds wrong: an end that is missing, a sum, a length, or bytes behind it.
+///
+/// # Panics
+/// When the program is not installed.
+pub fn unpacked_whole(coding: &str, body: &[u8]) -> Option<Vec<u8>> {
+    let Some(program) = program(coding) else { return Some(body.to_vec()) };
+    run(program, body).filter(|output| output.status.success()).map(|output| output.stdout)
+}
+
+fn program(coding: &str) -> Option<&'static str> {
+    match coding {
+        "gzip" => Some("gzip"),
+        "br" => Some("brotli"),
+        "zstd" => Some("zstd"),
+        _ => None,
+    }
+}
+
+/// What a program makes of `body`. `None` if it cannot be waited for.
+fn run(program: &str, body: &[u8]) -> Option<Output> {
     let mut child = Command::new(program)
         .arg("-dc")
         .stdin(Stdio::piped())
@@ -28,7 +48,7 @@ pub fn unpacked(coding: &str, body: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         // Both pipes are served at once: either may fill while the other waits. The program may stop reading early.
         scope.spawn(move || drop(input.map(|mut input| input.write_all(body))));
-        child.wait_with_output().map(|output| output.stdout).unwrap_or_default()
+        child.wait_with_output().ok()
     })
 }
 
@@ -62,5 +82,12 @@ mod tests {
         let half = unpacked("gzip", &packed[..packed.len() / 2]);
         assert!(!half.is_empty() && text.starts_with(&half), "{}", half.len());
         assert_eq!(unpacked("identity", b"as it is"), b"as it is");
+        assert!(unpacked_whole("gzip", &packed).as_deref() == Some(&text[..]));
+        assert!(unpacked_whole("gzip", &packed[..packed.len() - 1]).is_none(), "its end is missing");
+        let mut wrong = packed;
+        let sum = wrong.len() - 8;
+        wrong[sum] ^= 1;
+        assert!(unpacked("gzip", &wrong) == text);
+        assert!(unpacked_whole("gzip", &wrong).is_none(), "its sum is wrong");
     }
 }

@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use by_hand::{HandConnection, HandOrigin};
 pub use certificates::{Certificate, Certificates, KeyKind, Lifetime};
 pub use client::{Client, ClientError, Framing, Response};
-pub use coding::{gzipped, unpacked};
+pub use coding::{gzipped, unpacked, unpacked_whole};
 pub use fastcgi::{FastCgiEnd, FastCgiOrigin, FastCgiReply, FastCgiSeen};
 pub use film::{Film, Layout, Sample, Track, atom};
 pub use folder::Folder;

@@ -1,6 +1,6 @@
 //! ESI: pages whose VCL says `beresp.do_esi`, put together as they are delivered.
 
-use larder_testkit::{Answer, HandOrigin, Http2Client, Origin, gzipped, unpacked};
+use larder_testkit::{Answer, HandOrigin, Http2Client, Origin, gzipped, unpacked, unpacked_whole};
 
 use crate::site::{Setup, Site, eventually, text};
 
@@ -557,6 +557,56 @@ fn pages_without_a_vcl_are_packed_as_they_are_stored_or_as_the_location_says() {
         }
     }
     assert_eq!(origin.count(), 4, "{:?}", origin.requests());
+}
+
+#[test]
+fn a_page_goes_out_in_what_its_client_takes_whether_its_includes_are_in_memory_or_not() {
+    let text = "of the page ".repeat(2_000);
+    let page = |part: &str| format!("<a>{text}<esi:include src='/part'/>{text}<esi:include src='{part}'/>{text}");
+    let whole = |part: &str| format!("<a>{text}<b>part{text}{part}{text}");
+    let origin = Origin::start().unwrap();
+    let packed = |body: &str| html(gzipped(body.as_bytes())).field("Content-Encoding", "gzip");
+    let part = "a packed part ".repeat(4_000);
+    origin.answer("/part", html("<b>part"));
+    origin.answer("/packed", packed(&part));
+    origin.answer("/fresh", Answer::ok("fresh").field("Cache-Control", "no-store"));
+    origin.answer("/fresh-packed", packed(&part).field("Cache-Control", "no-store"));
+    for (at, part) in ["/packed", "/fresh", "/fresh-packed"].into_iter().enumerate() {
+        origin.answer(&*format!("/plain/{at}"), html(page(part)));
+        origin.answer(&*format!("/gzip/{at}"), packed(&page(part)));
+    }
+    let codings = "gzip on; gzip_min_length 1; gzip_proxied any; gunzip on;
+        brotli on; brotli_min_length 1; zstd on; zstd_min_length 1;";
+    let setup = Setup::new().one_worker().name("ESI", "on").name("ORIGIN", origin.address());
+    let by_directive = setup.name("MORE", codings).start(PLAIN_SITE);
+    let by_vcl = site(&origin, codings);
+    for turn in 1..=3 {
+        for (at, part) in [&part[..], "fresh", &part[..]].into_iter().enumerate() {
+            for (stored, accepts, coding) in [
+                ("plain", "gzip", Some("gzip")),
+                ("plain", "br", Some("br")),
+                ("plain", "zstd", Some("zstd")),
+                ("plain", "gzip, br, zstd", Some("br")),
+                ("plain", "identity", None),
+                ("gzip", "gzip", Some("gzip")),
+                ("gzip", "br", Some("br")),
+                ("gzip", "zstd", Some("zstd")),
+                ("gzip", "gzip, br, zstd", Some("gzip")),
+                ("gzip", "identity", None),
+            ] {
+                // Behind a VCL clients take gzip or nothing.
+                let with_vcl = accepts.contains("gzip").then_some("gzip");
+                for (site, coding) in [(&by_directive, coding), (&by_vcl, with_vcl)] {
+                    let path = format!("/{stored}/{at}");
+                    let response = site.ask("GET", &path, &format!("Accept-Encoding: {accepts}\r\n"));
+                    let case = format!("{turn} {path} {accepts}, with a VCL: {}", std::ptr::eq(site, &by_vcl));
+                    assert_eq!(response.field("Content-Encoding"), coding, "{case}");
+                    let shown = unpacked_whole(coding.unwrap_or("identity"), &response.body);
+                    assert!(shown.as_deref() == Some(whole(part).as_bytes()), "{case}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
