@@ -103,7 +103,7 @@ impl Joined {
         self.crc.amount() as usize
     }
 
-    /// How many bytes it takes so far.
+    /// How many bytes it takes so far, but for what was taken.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -113,7 +113,12 @@ impl Joined {
         self.crc.amount() == 0
     }
 
-    /// The stream.
+    /// Takes what there is of the stream; what is added later goes on behind it.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The stream, or what is left of it.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.extend_from_slice(&LAST_BLOCK);
         self.out.extend_from_slice(&self.crc.sum().to_le_bytes());
@@ -143,15 +148,19 @@ mod tests {
             &[&long, b"x", &noise, &long],
             &[&noise[..1], &long[..40_000], &long],
         ] {
-            let mut joined = Joined::default();
+            let (mut joined, mut sent) = (Joined::default(), Joined::default());
+            let mut taken = Vec::new();
             for part in parts {
                 let segment = Segment::of(part, EFFORT).expect("it is compressed");
                 let mut again = b"before ".to_vec();
                 segment.restore(&mut again).expect("it is whole");
                 assert_eq!((again, segment.len() as usize), ([b"before ", *part].concat(), part.len()));
                 joined.push(&segment);
+                sent.push(&segment);
+                taken.extend(sent.take());
             }
             let stream = joined.finish();
+            assert_eq!([taken, sent.finish()].concat(), stream, "it is the same in pieces");
             let restored = restore(iter::once(&stream[..]), Coding::Gzip, usize::MAX);
             assert_eq!(restored.expect("its sum and length are right"), parts.concat());
         }

@@ -98,11 +98,15 @@ fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, c
             return Response { content, last_modified, ranges: Ranges::No, conditional: false };
         }
         AtOnce::Begun(begun) => {
-            pieces::restore_head(&response.content, ex, cx);
+            if !is_packed {
+                pieces::restore_head(&response.content, ex, cx);
+            }
             (Pieces::new(Content::Empty, ex), Reading::Begun(includes, begun))
         }
         AtOnce::Not | AtOnce::Plain => (pieces::body_of(response.content, ex, cx), Reading::Esi(includes)),
     };
+    // What has begun in gzip goes on so.
+    let is_packed = is_packed && matches!(reading, Reading::Esi(_));
     let state = Composed { has_head_first: true, is_packed, ..Composed::default() };
     let content = composed(source, reading, Around::default(), (state, copy), ex, cx);
     Response { content, last_modified, ranges: Ranges::No, conditional: false }
@@ -194,7 +198,7 @@ impl Composing {
 /// Starts the tasks that make the whole; returns where it can be read.
 fn start(
     document: Pieces,
-    reading: Reading,
+    mut reading: Reading,
     around: Around,
     composed: Rc<Composed>,
     copy: Box<Exchange>,
@@ -204,6 +208,10 @@ fn start(
     let spill = Spill { dir: system_dir.into(), system_dir, memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
+    let joined = match &mut reading {
+        Reading::Begun(_, begun) => begun.joined.take(),
+        Reading::Copied | Reading::Ssi | Reading::Esi(_) => None,
+    };
     let cx = cx.clone();
     let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
@@ -218,7 +226,7 @@ fn start(
         };
         tokio::select! {
             biased;
-            () = join::join(writer, incoming, &cx) => {}
+            () = join::join(writer, joined, incoming, &cx) => {}
             () = making => {}
         }
     });

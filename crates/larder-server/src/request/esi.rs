@@ -37,6 +37,7 @@ mod read;
 mod way;
 
 pub use personal::is_personal;
+pub use read::EFFORT;
 
 /// What is known of a page with ESI before it is read.
 #[derive(Clone)]
@@ -239,6 +240,7 @@ async fn done(events: &mut Vec<Event>, way: &mut Way, page: &mut Page, includes:
 async fn put_in(item: Item<'_>, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
     match item {
         Item::Text(bytes) => page.text(bytes).await,
+        Item::Packed(segment) => page.packed(segment).await,
         Item::Include(include) => one(&include, page, includes).await,
         Item::Broken(why) => broken(why.into_owned(), includes.on_error, page).await,
         Item::Try(tried) => attempt(*tried, page, includes).await,

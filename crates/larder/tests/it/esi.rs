@@ -610,6 +610,47 @@ fn a_page_goes_out_in_what_its_client_takes_whether_its_includes_are_in_memory_o
 }
 
 #[test]
+fn a_page_in_gzip_is_joined_of_what_is_kept_though_a_part_of_it_has_to_be_waited_for() {
+    let noise: String = (0..4_000_u32).map(|at| format!("{:08x}", at.wrapping_mul(2_654_435_761))).collect();
+    let tried = "<esi:try><esi:attempt>t</esi:attempt></esi:try>";
+    let page = |part: &str| format!("<a>{noise}<esi:include src='/part'/>{noise}<esi:include src='{part}'/>{noise}");
+    let whole = format!("<a>{noise}<b>part{noise}basket{noise}");
+    let origin = Origin::start().unwrap();
+    let packed = |body: &str| html(gzipped(body.as_bytes())).field("Content-Encoding", "gzip");
+    origin.answer("/part", html("<b>part"));
+    origin.answer("/kept", html("basket"));
+    origin.answer("/fresh", Answer::ok("basket").field("Cache-Control", "no-store"));
+    origin.answer("/all-kept", packed(&page("/kept")));
+    origin.answer("/one-fresh", packed(&page("/fresh")));
+    origin.answer("/tried", packed(&format!("{}{tried}{noise}", page("/fresh"))));
+    let setup = Setup::new().one_worker().name("ESI", "on").name("ORIGIN", origin.address());
+    let site = setup.name("MORE", "gunzip on;").start(PLAIN_SITE);
+    let ask = |path: &str| {
+        let response = site.ask("GET", path, "Accept-Encoding: gzip\r\n");
+        assert_eq!(response.field("Content-Encoding"), Some("gzip"), "{path}");
+        let shown = unpacked_whole("gzip", &response.body).expect("its sum and length are right");
+        (String::from_utf8(shown).unwrap(), response.body)
+    };
+    for path in ["/all-kept", "/one-fresh"] {
+        assert!(ask(path).0 == whole, "{path} comes from its origin");
+    }
+    let (shown, all_kept) = ask("/all-kept");
+    assert!(shown == whole);
+    for turn in 2..=3 {
+        let (shown, one_fresh) = ask("/one-fresh");
+        assert!(shown == whole, "{turn}");
+        assert!(one_fresh == all_kept, "{turn}: what is kept in gzip is sent as it is kept");
+        assert!(ask("/tried").0 == format!("{whole}t{noise}"), "{turn}");
+    }
+    // And for who takes none, what is kept in gzip comes out of it.
+    assert!(text(&site.get("/one-fresh")) == whole);
+    // So it does for who is behind a proxy: `gzip_proxied` is off.
+    let behind_a_proxy = site.ask("GET", "/one-fresh", "Accept-Encoding: gzip\r\nVia: 1.1 proxy\r\n");
+    assert_eq!(behind_a_proxy.field("Content-Encoding"), None);
+    assert!(text(&behind_a_proxy) == whole);
+}
+
+#[test]
 fn what_larder_esi_can_be_is_said() {
     let setup = Setup::new().name("ESI", "yes").name("MORE", "").name("ORIGIN", "127.0.0.1:1");
     setup.configure(PLAIN_SITE);

@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use larder_compress::{Joined, Segment};
 use larder_store::BodyWriter;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Cx;
 use crate::exchange::SsiShared;
-use crate::request::subrequest;
+use crate::request::{esi, subrequest};
 
 use super::parts::{Answer, Attempt, OnError, PARTS_MAX, Part, is_good, left_out, named};
 
@@ -18,15 +19,26 @@ const GATHERED_BYTES: usize = 16 * 1024;
 /// How much an attempt may bring, as it is in memory until it is known that nothing of it fails.
 const ATTEMPT_BYTES_MAX: usize = 1 << 20;
 
-/// Writes the parts that come in, until the last one or until all readers have left.
-pub async fn join(writer: BodyWriter, mut incoming: mpsc::Receiver<Part>, cx: &Cx) {
-    let mut joiner = Joiner { out: Out::Whole(writer), held: Vec::new(), cx };
+/// Writes the parts that come in, until the last one or until all readers have left: behind `begun`, if the whole is in gzip.
+pub async fn join(writer: BodyWriter, begun: Option<Joined>, mut incoming: mpsc::Receiver<Part>, cx: &Cx) {
+    let out = match begun {
+        None => Out::Whole(writer),
+        Some(begun) => Out::Packed(writer, begun),
+    };
+    let mut joiner = Joiner { out, held: Vec::new(), cx };
     let joined = match joiner.run(&mut incoming).await {
         Ok(()) => joiner.flush().await,
         Err(Ended::Failed(why)) => joiner.flush().await.and(Err(Ended::Failed(why))),
         Err(Ended::Unwanted) => Err(Ended::Unwanted),
     };
     match (joiner.out, joined) {
+        (Out::Packed(mut writer, joined), Ok(())) => {
+            if let Ok(()) = writer.append(joined.finish().into()) {
+                writer.finish();
+            }
+        }
+        (Out::Packed(writer, _), Err(Ended::Failed(why))) => writer.fail(why),
+        (Out::Packed(..), Err(Ended::Unwanted)) => {}
         (Out::Whole(writer), Ok(())) => writer.finish(),
         (Out::Whole(writer), Err(Ended::Failed(why))) => writer.fail(why),
         (Out::Whole(_), Err(Ended::Unwanted)) | (Out::Attempt(..), _) => {}
@@ -44,6 +56,8 @@ struct Joiner<'a> {
 enum Out {
     /// To the client.
     Whole(BodyWriter),
+    /// To the client, in gzip.
+    Packed(BodyWriter, Joined),
     /// Into memory, until all are there.
     Attempt(Vec<u8>, Rc<SsiShared>),
 }
@@ -77,6 +91,7 @@ impl Joiner<'_> {
             };
             match part {
                 Part::Bytes(bytes) => self.append(bytes).await?,
+                Part::Packed(segment) => self.packed(&segment).await?,
                 Part::Answer(answer, through, on_error) => {
                     self.answer(answer, on_error).await?;
                     if let Some(through) = through {
@@ -109,7 +124,7 @@ impl Joiner<'_> {
         let why = match (joined, joiner.out) {
             (Ok(()), Out::Attempt(bytes, _)) => return self.append(bytes.into()).await,
             (Err(Ended::Failed(why)), _) => why,
-            (Err(Ended::Unwanted), _) | (Ok(()), Out::Whole(_)) => return Err(Ended::Unwanted),
+            (Err(Ended::Unwanted), _) | (Ok(()), Out::Whole(_) | Out::Packed(..)) => return Err(Ended::Unwanted),
         };
         // Whoever makes the attempt sees by this that no more of it is wanted.
         drop(parts);
@@ -182,6 +197,20 @@ impl Joiner<'_> {
         }
     }
 
+    /// Adds text that is in gzip: as it is, where the whole is so, too.
+    async fn packed(&mut self, segment: &Segment) -> Result<(), Ended> {
+        if let Out::Packed(..) = self.out {
+            self.flush().await?;
+        }
+        if let Out::Packed(_, joined) = &mut self.out {
+            joined.push(segment);
+            return if joined.len() < GATHERED_BYTES { Ok(()) } else { self.send().await };
+        }
+        let mut text = Vec::with_capacity(segment.len() as usize);
+        segment.restore(&mut text).map_err(|error| Ended::Failed(format!("a page that is kept: {error}")))?;
+        self.append(text.into()).await
+    }
+
     async fn append(&mut self, bytes: Bytes) -> Result<(), Ended> {
         if self.held.len() + bytes.len() < GATHERED_BYTES {
             self.held.extend_from_slice(&bytes);
@@ -193,7 +222,7 @@ impl Joiner<'_> {
 
     async fn flush(&mut self) -> Result<(), Ended> {
         if self.held.is_empty() {
-            return Ok(());
+            return self.send().await;
         }
         let held = std::mem::take(&mut self.held);
         self.write(held.into()).await
@@ -202,6 +231,11 @@ impl Joiner<'_> {
     async fn write(&mut self, bytes: Bytes) -> Result<(), Ended> {
         let writer = match &mut self.out {
             Out::Whole(writer) => writer,
+            Out::Packed(_, joined) => {
+                let segment = Segment::of(&bytes, esi::EFFORT);
+                joined.push(&segment.map_err(|error| Ended::Failed(format!("the whole cannot be packed: {error}")))?);
+                return self.send().await;
+            }
             Out::Attempt(kept, shared) => {
                 if kept.len() + bytes.len() > ATTEMPT_BYTES_MAX {
                     return Err(Ended::Failed("its attempt brings more than 1 MB".to_owned()));
@@ -213,19 +247,32 @@ impl Joiner<'_> {
                 return Ok(());
             }
         };
-        tokio::select! {
-            biased;
-            () = writer.readers_gone() => return Err(Ended::Unwanted),
-            () = writer.wait_for_room() => {}
+        put(writer, bytes).await
+    }
+
+    /// Writes what there is in gzip.
+    async fn send(&mut self) -> Result<(), Ended> {
+        let Out::Packed(writer, joined) = &mut self.out else { return Ok(()) };
+        match joined.take() {
+            none if none.is_empty() => Ok(()),
+            packed => put(writer, packed.into()).await,
         }
-        writer.append(bytes).map_err(|_| Ended::Unwanted)
     }
 
     /// Waits until nobody reads what is written. Of an attempt, whoever waits for it knows.
     async fn readers_gone(&self) {
         match &self.out {
-            Out::Whole(writer) => writer.readers_gone().await,
+            Out::Whole(writer) | Out::Packed(writer, _) => writer.readers_gone().await,
             Out::Attempt(..) => std::future::pending().await,
         }
     }
+}
+
+async fn put(writer: &mut BodyWriter, bytes: Bytes) -> Result<(), Ended> {
+    tokio::select! {
+        biased;
+        () = writer.readers_gone() => return Err(Ended::Unwanted),
+        () = writer.wait_for_room() => {}
+    }
+    writer.append(bytes).map_err(|_| Ended::Unwanted)
 }

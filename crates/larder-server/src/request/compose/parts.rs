@@ -2,9 +2,11 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use larder_compress::Segment;
 use larder_conf::model::LogLevel;
 use larder_http::{Known, KnownSet, status};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,6 +26,8 @@ const INSIDE_MAX: usize = 256;
 pub enum Part {
     /// Bytes of the document.
     Bytes(Bytes),
+    /// The same, in gzip.
+    Packed(Arc<Segment>),
     /// The answer of a subrequest, and the channel that tells its page when it is through.
     Answer(oneshot::Receiver<Result<Answer, String>>, Option<oneshot::Sender<()>>, OnError),
     /// What goes in if nothing of it fails.
@@ -173,6 +177,11 @@ impl Page {
     /// Adds bytes to the whole.
     pub async fn text(&mut self, bytes: Bytes) -> Result<(), Unwanted> {
         self.parts.send(Part::Bytes(bytes)).await.map_err(|_| Unwanted)
+    }
+
+    /// Adds text that is in gzip.
+    pub async fn packed(&mut self, segment: Arc<Segment>) -> Result<(), Unwanted> {
+        self.parts.send(Part::Packed(segment)).await.map_err(|_| Unwanted)
     }
 
     /// Ends the whole before its end.

@@ -43,6 +43,8 @@ pub enum AtOnce {
 pub struct Begun {
     /// What there is, in no coding.
     pub text: Bytes,
+    /// What there is, where the whole is in gzip: the rest goes on behind it.
+    pub joined: Option<Joined>,
     /// The include that comes next.
     pub next: Option<(Pending, OnError)>,
     /// What is in the page.
@@ -70,8 +72,7 @@ impl Begun {
     pub fn rest(&self) -> impl Iterator<Item = Found<'_>> {
         self.read.parts.iter().skip(self.at).map(|part| match part {
             Part::Text(range) => Found::Text(self.body.slice(range.clone())),
-            // What we have packed comes back.
-            Part::Packed(segment) => Found::Text(restored(segment).unwrap_or_default().into()),
+            Part::Packed(segment) => Found::Packed(Arc::clone(segment)),
             Part::Include(include) => Found::Include(Cow::Borrowed(include)),
             Part::Variable(variable, place) => Found::Variable(variable, *place),
             Part::Mark(mark) => Found::Mark(mark),
@@ -220,22 +221,18 @@ fn put_in(
     }
 }
 
-/// What there is of a page, in no coding, and from where on it goes on.
+/// What there is of a page, and from where on it goes on.
 fn begun(
     whole: Whole,
     next: Option<(Pending, OnError)>,
     (read, body): (&Arc<Read>, &Bytes),
     (at, flow): (usize, Flow),
 ) -> AtOnce {
-    // What we have packed comes back.
-    let text = whole.into_plain().unwrap_or_default().into();
-    AtOnce::Begun(Box::new(Begun { text, next, read: Arc::clone(read), body: body.clone(), at, flow }))
-}
-
-fn restored(segment: &Segment) -> Option<Vec<u8>> {
-    let mut text = Vec::with_capacity(segment.len() as usize);
-    segment.restore(&mut text).ok()?;
-    Some(text)
+    let (text, joined) = match whole.parts {
+        Parts::Plain(text) => (text.into(), None),
+        Parts::Packed(joined) => (Bytes::new(), Some(joined)),
+    };
+    AtOnce::Begun(Box::new(Begun { text, joined, next, read: Arc::clone(read), body: body.clone(), at, flow }))
 }
 
 /// What became of an include.
@@ -419,17 +416,6 @@ impl Whole {
         match self.parts {
             Parts::Plain(out) => out.into(),
             Parts::Packed(joined) => joined.finish().into(),
-        }
-    }
-
-    /// Its bytes in no coding.
-    fn into_plain(self) -> Option<Vec<u8>> {
-        match self.parts {
-            Parts::Plain(out) => Some(out),
-            Parts::Packed(joined) => {
-                let bytes = joined.plain_len();
-                restore(iter::once(&joined.finish()[..]), Coding::Gzip, bytes).ok()
-            }
         }
     }
 }

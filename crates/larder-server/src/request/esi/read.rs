@@ -1,6 +1,7 @@
 //! A page with ESI that was read once: its text and its includes, in order.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_compress::{Effort, Segment};
@@ -26,7 +27,7 @@ pub enum Part {
     /// Bytes of its body, which is in no coding.
     Text(Range<usize>),
     /// Text of a page that is stored in gzip.
-    Packed(Segment),
+    Packed(Arc<Segment>),
     /// An include.
     Include(Include),
     /// A variable.
@@ -88,7 +89,7 @@ impl Read {
     pub fn heap_bytes(&self) -> usize {
         let of_part = |part: &Part| match part {
             Part::Text(_) => 0,
-            Part::Packed(segment) => segment.packed_len(),
+            Part::Packed(segment) => size_of_val(&**segment) + segment.packed_len(),
             Part::Include(include) => include.heap_bytes(),
             Part::Variable(variable, _) => variable.heap_bytes(),
             Part::Mark(Mark::When(Some(test))) => size_of_val(&**test) + test.heap_bytes(),
@@ -149,7 +150,7 @@ impl Reading<'_> {
 
     fn pack(&mut self) -> Option<()> {
         if !self.text.is_empty() {
-            self.parts.push(Part::Packed(Segment::of(&self.text, EFFORT).ok()?));
+            self.parts.push(Part::Packed(Arc::new(Segment::of(&self.text, EFFORT).ok()?)));
             self.text.clear();
         }
         Some(())

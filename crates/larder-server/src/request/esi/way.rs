@@ -1,8 +1,10 @@
 //! What a visitor gets of a page with ESI: branches are chosen, variables filled in, and each `try` gathered as a whole.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use larder_compress::Segment;
 
 use crate::exchange::Exchange;
 use crate::filter::esi::{Event, Fault, Flow, Include, Mark, Place, Turn, Variable, Visitor};
@@ -16,6 +18,8 @@ const PIECE_BYTES: usize = 256;
 pub enum Item<'a> {
     /// Bytes.
     Text(Bytes),
+    /// Text that is in gzip.
+    Packed(Arc<Segment>),
     /// What an include brings.
     Include(Cow<'a, Include>),
     /// What counts as an include that has failed, for this reason.
@@ -37,6 +41,8 @@ pub struct Tried {
 pub enum Found<'a> {
     /// Bytes.
     Text(Bytes),
+    /// Text that is in gzip.
+    Packed(Arc<Segment>),
     /// An include.
     Include(Cow<'a, Include>),
     /// A variable.
@@ -83,6 +89,7 @@ impl Way {
             }
             _ if !self.flow.shows() => return None,
             Found::Text(bytes) => Item::Text(bytes),
+            Found::Packed(segment) => Item::Packed(segment),
             Found::Include(include) => seen(include, visitor),
             Found::Variable(variable, place) => Item::Text(variable.shown(place, visitor).into()),
         };
@@ -121,6 +128,7 @@ impl Way {
     fn gather(&mut self, item: Item<'_>) {
         let bytes = match &item {
             Item::Text(bytes) => bytes.len(),
+            Item::Packed(segment) => segment.len() as usize,
             Item::Include(include) => include.heap_bytes(),
             // What is in it was counted.
             Item::Broken(_) | Item::Try(_) => 0,
@@ -143,6 +151,7 @@ impl Item<'_> {
         match self {
             // It would keep all of the piece that it lies in.
             Self::Text(bytes) => Item::Text(Bytes::copy_from_slice(&bytes)),
+            Self::Packed(segment) => Item::Packed(segment),
             Self::Include(include) => Item::Include(Cow::Owned(include.into_owned())),
             Self::Broken(why) => Item::Broken(why),
             Self::Try(tried) => Item::Try(tried),
