@@ -43,6 +43,53 @@ pub fn parse_date(text: &[u8]) -> Option<u64> {
     moment(year, month, day, second_of_day)
 }
 
+/// The same as RFC 9110 §5.6.7 has it: in exactly one of the three forms, letters in any case. A year of two digits is
+/// the one that is at most 50 years after `now_secs`.
+pub fn parse_exact_date(text: &[u8], now_secs: u64) -> Option<u64> {
+    const FIXED: &[u8] = b"aaa, 00 aaa 0000 00:00:00 GMT";
+    const ASCTIME: &[u8] = b"aaa aaa 00 00:00:00 0000";
+    const RFC_850: &[u8] = b", 00-aaa-00 00:00:00 GMT";
+    let text = &capitalised(text)[..];
+    if [FIXED, ASCTIME, b"aaa aaa  0 00:00:00 0000"].iter().any(|shape| has_shape(text, shape)) {
+        return parse_date(text);
+    }
+    let comma = text.iter().position(|&byte| byte == b',')?;
+    let (day_name, rest) = text.split_at(comma);
+    if day_name.len() < 6 || !day_name.iter().all(u8::is_ascii_alphabetic) || !has_shape(rest, RFC_850) {
+        return None;
+    }
+    let found = parse_date(text)?;
+    let latest_year = Civil::of(now_secs).year + 50;
+    let civil = Civil::of(found);
+    let year = match latest_year - (latest_year + 100 - civil.year % 100) % 100 {
+        year if year == civil.year => return Some(found),
+        year => year,
+    };
+    let second_of_day = civil.hour * 3600 + civil.minute * 60 + civil.second;
+    moment(year, civil.month, civil.day, second_of_day)
+}
+
+/// Every word with its first letter alone in upper case, as the names of days and months are.
+fn capitalised(text: &[u8]) -> Vec<u8> {
+    let mut out = text.to_ascii_lowercase();
+    for at in 0..out.len() {
+        if at == 0 || !out[at - 1].is_ascii_alphabetic() {
+            out[at].make_ascii_uppercase();
+        }
+    }
+    out
+}
+
+/// Whether `text` has a letter for each `a`, a digit for each `0`, and everything else as it is, in any case.
+fn has_shape(text: &[u8], shape: &[u8]) -> bool {
+    text.len() == shape.len()
+        && text.iter().zip(shape).all(|(byte, shape)| match shape {
+            b'a' => byte.is_ascii_alphabetic(),
+            b'0' => byte.is_ascii_digit(),
+            literal => byte.eq_ignore_ascii_case(literal),
+        })
+}
+
 /// `Nov  6 08:49:37 1994`, what is left of an asctime date after the name of the day.
 fn parse_asctime(mut rest: Reader) -> Option<u64> {
     let month = rest.month()?;
@@ -189,6 +236,35 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_date_has_one_of_three_shapes() {
+        const NOW: u64 = 1_790_000_000; // in 2026
+        for (text, expected) in [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
+            ("SUN, 06 nov 1994 08:49:37 gmt", Some(784_111_777)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777)),
+            ("Sun Nov  6 08:49:37 1994", Some(784_111_777)),
+            ("Sun Nov 06 08:49:37 1994", Some(784_111_777)),
+            ("Thursday, 18-Aug-50 02:01:18 GMT", Some(2_544_400_878)),
+            ("Tuesday, 18-Aug-76 02:01:18 GMT", Some(3_364_941_678)),
+            ("Thursday, 18-Aug-77 02:01:18 GMT", Some(240_717_678)),
+            ("Sun, 06 Nov 1994 08:49:37 UTC", None),
+            ("Sun, 06 Nov 94 08:49:37 GMT", None),
+            ("Sun 06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06  Nov  1994 08:49:37 GMT", None),
+            ("Sun, 06-Nov-1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08.49.37 GMT", None),
+            ("Sun, 06 Nov 1994 8:49:37 GMT", None),
+            ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 25:49:37 GMT", None),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_exact_date(text.as_bytes(), NOW), expected, "{text}");
+        }
+    }
 
     #[test]
     fn the_three_forms_are_read_and_nothing_else() {

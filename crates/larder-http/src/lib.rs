@@ -23,14 +23,14 @@ pub mod status;
 pub mod time;
 pub mod uri;
 
-pub use date::{format_date, parse_date};
+pub use date::{format_date, parse_date, parse_exact_date};
 pub use digits::append_decimal;
 pub use field::accept_encoding::{Accepted, Coding, Weight};
 pub use field::cookie::cookie;
 pub use field::known::{Known, KnownSet};
 pub use field::names::Names;
 pub use field::range::{ByteRange, Ranges, parse_ranges};
-pub use field::{Fields, Run, Written, list, range, vary};
+pub use field::{Fields, Run, Written, cache_control, dictionary, list, range, vary};
 pub use h1::Version;
 pub use h1::chunked::{ChunkError, ChunkedDecoder, Decoded, LAST_CHUNK, chunk_head};
 pub use h1::error::{HeadError, HeadPlace};

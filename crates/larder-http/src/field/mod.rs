@@ -1,7 +1,9 @@
 //! Header fields in their original order, and parsers for the values of some of them.
 
 pub mod accept_encoding;
+pub mod cache_control;
 pub mod cookie;
+pub mod dictionary;
 pub mod known;
 pub mod list;
 pub mod names;
