@@ -1,6 +1,7 @@
 //! Normalises request targets.
 
 pub mod escape;
+pub mod reference;
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use larder_http::uri::reference::{scheme, target_from, without_dots};
 use larder_http::{Escape, escape_uri, unescape};
 
 use super::variable::{self, Fault, Place, Value, Variable, Visitor, escape_url};
@@ -140,15 +141,12 @@ impl Include {
         if self.path.starts_with(b"/") {
             return self.path.clone();
         }
+        if self.resolves {
+            return target_from(page, &self.path);
+        }
         let path = page.split(|byte| *byte == b'?').next().unwrap_or_default();
-        if self.resolves && self.path.starts_with(b"?") {
-            return without_dots(path, &self.path);
-        }
         let folder = path.iter().rposition(|byte| *byte == b'/').map_or(path, |slash| &path[..slash]);
-        match self.resolves {
-            true => without_dots(folder, &[b"/", &self.path[..]].concat()),
-            false => [folder, b"/", &self.path].concat(),
-        }
+        [folder, b"/", &self.path].concat()
     }
 
     /// The bytes on the heap.
@@ -161,40 +159,6 @@ impl Include {
         });
         self.path.len() + host + alt + written
     }
-}
-
-/// The scheme of a URL: what is before a `:` in front of all else.
-fn scheme(url: &[u8]) -> Option<&[u8]> {
-    let end = url.iter().position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
-    (url[end] == b':' && url[0].is_ascii_alphabetic()).then(|| &url[..end])
-}
-
-/// `folder`, and behind it a path with a query: without the segments `.` and `..` (RFC 3986 §5.2.4). What leads above the
-/// root stays there.
-fn without_dots(folder: &[u8], path: &[u8]) -> Vec<u8> {
-    let query = memchr::memchr(b'?', path).unwrap_or(path.len());
-    let whole = [folder, &path[..query]].concat();
-    let mut out: Vec<u8> = Vec::with_capacity(whole.len() + path.len() - query + 1);
-    let mut segments = whole.strip_prefix(b"/").unwrap_or(&whole).split(|byte| *byte == b'/').peekable();
-    while let Some(segment) = segments.next() {
-        match segment {
-            b"." | b".." => {
-                if segment == b".." {
-                    let parent = out.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
-                    out.truncate(parent);
-                }
-                if segments.peek().is_none() {
-                    out.push(b'/');
-                }
-            }
-            _ => {
-                out.push(b'/');
-                out.extend_from_slice(segment);
-            }
-        }
-    }
-    out.extend_from_slice(&path[query..]);
-    out
 }
 
 /// A URL with variables.
