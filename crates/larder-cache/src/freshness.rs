@@ -76,7 +76,7 @@ pub fn origin_ttl(fields: &Fields, ignore: &Ignore, now: Time) -> OriginTtl {
 
 /// The meaning of `X-Accel-Expires`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accel {
+pub enum Accel {
     /// Absent or unreadable: the other fields decide.
     Silent,
     /// Not to be stored.
@@ -85,7 +85,8 @@ enum Accel {
     Until(Option<Time>),
 }
 
-fn accel_expires(fields: &Fields, now: Time) -> Accel {
+/// Reads `X-Accel-Expires`.
+pub fn accel_expires(fields: &Fields, now: Time) -> Accel {
     let mut said = Accel::Silent;
     for line in fields.all_known(Known::XAccelExpires) {
         said = match line.split_first() {

@@ -27,6 +27,7 @@ mod object;
 mod permit;
 mod prepared;
 mod purge;
+pub mod rfc9111;
 mod rules;
 mod shelves;
 mod stats;

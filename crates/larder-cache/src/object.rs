@@ -13,6 +13,7 @@ use crate::bans::Tested;
 use crate::entry::Entry;
 use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
+use crate::rfc9111;
 use crate::vary::VaryKey;
 use crate::zone::Zone;
 
@@ -154,6 +155,12 @@ impl Object {
     #[inline]
     pub fn is_fresh(&self, now: Time) -> bool {
         now < self.fresh_until
+    }
+
+    /// Its age at `now`, seconds: that of `Age` when it was stored, and since then (RFC 9111 §4.2.3).
+    pub fn age(&self, now: Time) -> u64 {
+        let then = rfc9111::age_value(&self.fields).unwrap_or(0);
+        then.saturating_add(now.since(self.stored_at).as_secs())
     }
 
     /// How long it has been stale at `now`; zero while it is fresh.

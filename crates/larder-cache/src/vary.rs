@@ -181,8 +181,10 @@ impl Pair {
     }
 }
 
-/// Passes the normal form of a field to `out`, byte by byte.
+/// Passes the normal form of a field to `out`, byte by byte: the members of its list, in lower case where case means
+/// nothing (RFC 9110 §12.5, RFC 9111 §4.1).
 fn normal(request: &Selecting<'_>, name: &str, out: &mut dyn FnMut(u8)) {
+    let ignores_case = matches!(name, "accept-charset" | "accept-encoding" | "accept-language");
     let mut first = true;
     request(name, &mut |line| {
         for member in members(line) {
@@ -190,7 +192,7 @@ fn normal(request: &Selecting<'_>, name: &str, out: &mut dyn FnMut(u8)) {
                 out(b',');
             }
             first = false;
-            member.iter().for_each(|&byte| out(byte));
+            member.iter().for_each(|byte| out(if ignores_case { byte.to_ascii_lowercase() } else { *byte }));
         }
     });
 }
@@ -220,6 +222,9 @@ mod tests {
             ("Accept", &[("Accept", "a")], &[("Accept", "a,b")], false),
             ("Accept", &[("Accept", "a,b")], &[("Accept", "b,a")], false),
             ("Accept", &[("Accept", "a b")], &[("Accept", "a  b")], false),
+            ("Accept-Language", &[("Accept-Language", "en, de")], &[("Accept-Language", "eN,De")], true),
+            ("Accept-Language", &[("Accept-Language", "en, de")], &[("Accept-Language", "de, en")], false),
+            ("Cookie", &[("Cookie", "a")], &[("Cookie", "A")], false),
             ("Cookie", &[], &[("Cookie", "")], true),
             ("Cookie", &[], &[("Cookie", "a=1")], false),
             ("Cookie", &[("Cookie", "a=1")], &[], false),
