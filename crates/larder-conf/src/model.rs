@@ -50,8 +50,8 @@ pub use access::{Access, AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use body::{BodyInFile, ClientBody};
 pub use cache::{
-    BanRule, CachePath, CachePurge, CacheValid, Drops, MethodPurge, OriginCache, Placement, PlacementRule, PurgeFrom,
-    UseStale,
+    BanRule, CacheMode, CachePath, CachePurge, CacheValid, Caching, Drops, MethodPurge, OriginCache, Placement,
+    PlacementRule, PurgeFrom, UseStale,
 };
 pub use charset::{Charset, CharsetMap};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};

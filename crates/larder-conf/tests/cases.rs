@@ -176,6 +176,7 @@ fn show_location(location: &Location, field: &str) -> String {
         "fastcgi" => format!("{:#?}", settings.fastcgi.origin),
         "compression" => format!("{:#?}", settings.compression),
         "subrequests" => format!("{:#?}", settings.subrequests),
+        "caching" => format!("{:#?}", settings.caching),
         "modules" => format!("{:#?}", settings.modules),
         "origin_tls" => {
             let proxy = &settings.proxy;

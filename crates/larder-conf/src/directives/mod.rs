@@ -10,6 +10,7 @@ mod ban;
 mod body;
 mod browser;
 mod cache_path;
+mod caching;
 pub(crate) mod charset;
 mod compression;
 mod connection;
@@ -70,7 +71,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 43] = [
+static TABLES: [&[DirectiveInfo]; 44] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -101,6 +102,7 @@ static TABLES: [&[DirectiveInfo]; 43] = [
     realip::TABLE,
     group::TABLE,
     cache_path::TABLE,
+    caching::TABLE,
     ban::TABLE,
     fastcgi::TABLE,
     fastcgi::SHARED,

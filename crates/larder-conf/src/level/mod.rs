@@ -10,8 +10,8 @@ use std::sync::Arc;
 use crate::contexts::Contexts;
 use crate::model::At;
 use crate::model::{
-    AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen, Matcher,
-    Modules, OriginSettings, PemSource, Proxy, ServerName, Settings, Subrequests, Template, TryFiles,
+    AddHeader, Autoindex, Caching, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen,
+    Matcher, Modules, OriginSettings, PemSource, Proxy, ServerName, Settings, Subrequests, Template, TryFiles,
 };
 use crate::span::Span;
 use crate::template;
@@ -194,6 +194,11 @@ impl Level {
     /// SSI, `add_*_body`, `auth_request`, `mirror`.
     pub fn subrequests(&mut self) -> &mut Subrequests {
         Arc::make_mut(&mut self.settings.subrequests)
+    }
+
+    /// By which rules pages are cached.
+    pub fn caching(&mut self) -> &mut Caching {
+        Arc::make_mut(&mut self.settings.caching)
     }
 
     /// The settings of the smaller modules.

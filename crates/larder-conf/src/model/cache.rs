@@ -109,6 +109,33 @@ impl Default for OriginCache {
     }
 }
 
+/// By which rules pages are cached.
+#[derive(Clone, Debug)]
+pub struct Caching {
+    /// `larder_cache_mode`, `nginx`.
+    pub mode: CacheMode,
+    /// `larder_targeted_cache_control`, in lower case, the strongest first; empty for `off`.
+    pub targets: Vec<String>,
+}
+
+impl Default for Caching {
+    fn default() -> Self {
+        Self { mode: CacheMode::Nginx, targets: vec!["cdn-cache-control".to_owned()] }
+    }
+}
+
+/// `larder_cache_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    /// As nginx documents it.
+    Nginx,
+    /// By RFC 9111.
+    Rfc9111 {
+        /// Whether `Cache-Control` of a request counts: without `ignore_requests`.
+        honours_requests: bool,
+    },
+}
+
 /// Which requests of a location with a cache drop a page in place of asking for it.
 #[derive(Clone, Debug)]
 pub enum CachePurge {

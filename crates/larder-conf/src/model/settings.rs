@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Access, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Limits, Logs,
-    Modules, Parts, Proxy, RealIp, Redirects, Resolving, Subrequests,
+    Access, Caching, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Limits,
+    Logs, Modules, Parts, Proxy, RealIp, Redirects, Resolving, Subrequests,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -42,6 +42,8 @@ pub struct Settings {
     pub compression: Arc<Compression>,
     /// SSI, `add_*_body`, `auth_request`, `mirror`.
     pub subrequests: Arc<Subrequests>,
+    /// By which rules pages are cached: `larder_cache_mode`, `larder_targeted_cache_control`.
+    pub caching: Arc<Caching>,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
 }
@@ -66,6 +68,7 @@ impl Settings {
             proxy: Arc::default(),
             compression: Arc::default(),
             subrequests: Arc::default(),
+            caching: Arc::default(),
             modules: Arc::default(),
         }
     }
