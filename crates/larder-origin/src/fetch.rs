@@ -18,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use larder_http::{Fields, ResponseHead};
+use larder_http::ResponseHead;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ use crate::{
     exchange::Exchange,
     fastcgi,
     group::{Pick, Place, Turn},
-    http,
+    http::{self, Interim},
     limits::Limits,
     looks,
     pool::{Taken, Unseen, Waiting},
@@ -108,7 +108,7 @@ struct Call {
     retry: Retry,
     keep: bool,
     method_is_head: bool,
-    hints: Option<UnboundedSender<Fields>>,
+    hints: Option<UnboundedSender<Interim>>,
     started: Option<Instant>,
 }
 
@@ -130,9 +130,9 @@ pub async fn fetch(fetch: Fetch) -> Outcome {
 }
 
 impl Fetching {
-    /// A fetch of which nothing was sent yet. The fields of each 103 (RFC 8297) that an HTTP origin sends before its
-    /// answer go to `hints`, from all attempts. `attempts` is an empty list, the memory of [`Outcome::attempts`].
-    pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Fields>>, attempts: Vec<Attempt>) -> Fetching {
+    /// A fetch of which nothing was sent yet. Interim responses that an HTTP origin sends before its answer, such
+    /// as 103 (RFC 8297), go to `hints`, from all attempts. `attempts` is an empty list, the memory of [`Outcome::attempts`].
+    pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Interim>>, attempts: Vec<Attempt>) -> Fetching {
         debug_assert!(attempts.is_empty());
         let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
         let keep = keep && group.pool().keeps();

@@ -14,6 +14,14 @@ use crate::{
     piece::{Piece, Reuse, check_head_size, too_big},
 };
 
+/// An interim response of an origin but for a 100, which answers larder itself (RFC 9110 §15.2).
+pub struct Interim {
+    /// Its status, such as 103.
+    pub status: u16,
+    /// Its fields.
+    pub fields: Fields,
+}
+
 /// The parser of an HTTP response.
 pub(crate) struct Response {
     stage: Stage,
@@ -23,8 +31,8 @@ pub(crate) struct Response {
     line_bytes_max: Option<usize>,
     unfolds: bool,
     interim: u32,
-    hints: Option<mpsc::UnboundedSender<Fields>>,
-    /// The size of all early hints together.
+    hints: Option<mpsc::UnboundedSender<Interim>>,
+    /// The size of all interim responses that were passed on together.
     hint_bytes: usize,
     reuse: Reuse,
     notes: Vec<String>,
@@ -65,8 +73,8 @@ impl Response {
         }
     }
 
-    /// The parser, with a channel for the fields of each 103.
-    pub(crate) fn hinting(self, hints: Option<mpsc::UnboundedSender<Fields>>) -> Response {
+    /// The parser, with a channel for interim responses.
+    pub(crate) fn hinting(self, hints: Option<mpsc::UnboundedSender<Interim>>) -> Response {
         Response { hints, ..self }
     }
 
@@ -105,8 +113,9 @@ impl Response {
                 101 => return Err(protocol("upstream switched protocols unasked")),
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;
-                    if head.status == 103 {
-                        self.hint(Arc::unwrap_or_clone(head.fields), consumed);
+                    if head.status != 100 {
+                        let fields = Arc::unwrap_or_clone(head.fields);
+                        self.hint(Interim { status: head.status, fields }, consumed);
                     }
                     continue;
                 }
@@ -193,12 +202,12 @@ impl Response {
         self.trailers.take()
     }
 
-    /// Passes early hints on, unless all of them together are larger than a head may be.
-    fn hint(&mut self, fields: Fields, bytes: usize) {
+    /// Passes an interim response on, unless all of them together are larger than a head may be.
+    fn hint(&mut self, interim: Interim, bytes: usize) {
         self.hint_bytes = self.hint_bytes.saturating_add(bytes);
         if let Some(hints) = self.hints.as_ref().filter(|_| self.hint_bytes <= self.head_bytes_max) {
             // The client may be gone.
-            let _ = hints.send(fields);
+            let _ = hints.send(interim);
         }
     }
 

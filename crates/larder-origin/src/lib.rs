@@ -44,6 +44,7 @@ pub use attempt::{Attempt, Line};
 pub use error::{FailKind, FetchError};
 pub use fetch::{Fetching, Outcome, fetch};
 pub use group::{Balance, Group, LeastTime, Server, Until};
+pub use http::Interim;
 pub use limits::{Bind, Limits};
 pub use pool::Keepalive;
 pub use request::{Fetch, Protocol, Retry, RetryRules, Statuses};

@@ -27,15 +27,17 @@ struct Rules {
     hidden: Vec<Box<[u8]>>,
     /// Whether cookies are rewritten, which has to be done for each request.
     rewrites_cookies: bool,
+    /// Whether pages keep the date of their origin, and are sent with their age: RFC 9111.
+    tells_age: bool,
 }
 
 impl PreparedRules {
     /// The rules of a location that hides fields with these names.
-    pub fn new<'a>(hidden: impl IntoIterator<Item = &'a [u8]>, rewrites_cookies: bool) -> Self {
+    pub fn new<'a>(hidden: impl IntoIterator<Item = &'a [u8]>, rewrites_cookies: bool, tells_age: bool) -> Self {
         let mut hidden: Vec<Box<[u8]>> = hidden.into_iter().map(|name| name.to_ascii_lowercase().into()).collect();
         hidden.sort();
         hidden.dedup();
-        let rules = Rules { hidden, rewrites_cookies };
+        let rules = Rules { hidden, rewrites_cookies, tells_age };
         let mut hasher = Xxh3::new();
         rules.hash(&mut hasher);
         Self { rules, fingerprint: hasher.finish() }
@@ -47,12 +49,25 @@ impl PreparedRules {
         prepared.rules == self.fingerprint
     }
 
+    /// Whether pages keep the date of their origin, and are sent with their age.
+    #[inline]
+    pub fn tells_age(&self) -> bool {
+        self.rules.tells_age
+    }
+
     /// Lays out the fields of a page, with `with_block` also as a field block of HTTP/2. `None` if they are not the
     /// same for every request.
     pub fn prepare(&self, fields: &Fields, with_block: bool) -> Option<Prepared> {
         let mut lines = Vec::with_capacity(512);
         let mut block = Vec::with_capacity(if with_block { 512 } else { 0 });
+        // One that was stored under other rules.
+        if self.rules.tells_age && !fields.contains_known(Known::Date) {
+            return None;
+        }
         for (known, name, value) in fields.iter_known() {
+            if self.rules.tells_age && known == Known::Age {
+                continue;
+            }
             // The origin's orders to larder are followed at every delivery.
             if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
                 return None;
@@ -62,7 +77,8 @@ impl PreparedRules {
             }
             // A redirect may name the host that this client requested; the origin's own `Date` or `Server` replaces
             // ours; a stored cookie may be rewritten.
-            if matches!(known, Known::Location | Known::Refresh | Known::Date | Known::Server)
+            if matches!(known, Known::Location | Known::Refresh | Known::Server)
+                || (!self.rules.tells_age && known == Known::Date)
                 || (self.rules.rewrites_cookies && known == Known::SetCookie)
             {
                 return None;
@@ -167,7 +183,7 @@ mod tests {
         for location in ["charset utf-8;", "proxy_pass_header Server;", "proxy_pass_header Date;"] {
             assert_eq!(rules("", &format!("{location} {PASS}")), None, "{location}");
         }
-        let rewriting = PreparedRules::new([&b"Server"[..]], true);
+        let rewriting = PreparedRules::new([&b"Server"[..]], true, false);
         for (name, rewrites, is_prepared) in [
             ("X-A", true, true),
             ("Set-Cookie", false, true),
@@ -179,7 +195,7 @@ mod tests {
             ("X-Accel-Limit-Rate", false, false),
             ("X-Accel-Charset", false, false),
         ] {
-            let rules = if rewrites { rewriting.clone() } else { PreparedRules::new([&b"server"[..]], false) };
+            let rules = if rewrites { rewriting.clone() } else { PreparedRules::new([&b"server"[..]], false, false) };
             let mut fields = Fields::new();
             fields.push(name.as_bytes(), b"1");
             let prepared = rules.prepare(&fields, false);
@@ -200,13 +216,13 @@ mod tests {
         ] {
             fields.push(name.as_bytes(), value.as_bytes());
         }
-        let rules = PreparedRules::new([&b"X-Hidden"[..]], false);
+        let rules = PreparedRules::new([&b"X-Hidden"[..]], false, false);
         let prepared = rules.prepare(&fields, true).expect("it is the same for all");
         assert_eq!(&*prepared.lines, b"x-A: 1\r\nContent-Type: text/html\r\n");
         let mut block = Vec::new();
         hpack::encode_field(b"x-A", b"1", &mut block);
         hpack::encode_field(b"Content-Type", b"text/html", &mut block);
         assert_eq!(&*prepared.block, block);
-        assert!(!PreparedRules::new([], false).made(&prepared));
+        assert!(!PreparedRules::new([], false, false).made(&prepared));
     }
 }

@@ -161,14 +161,7 @@ impl Builder {
             keep: fastcgi.keep_conn,
             catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
         });
-        self.origin(
-            target,
-            protocol,
-            &fastcgi.origin,
-            &hidden_of(&[], settings),
-            settings.modules.charset.name.is_some(),
-            http,
-        )
+        self.origin(target, protocol, &fastcgi.origin, &[], settings, http)
     }
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
@@ -217,9 +210,7 @@ impl Builder {
                 .filter_map(|(find, flags)| Some((self.find(find)?, self.texts(flags))))
                 .collect(),
         });
-        let adds_charset = location.settings.modules.charset.name.is_some();
-        let hidden = hidden_of(&HIDDEN_OF_HTTP, &location.settings);
-        self.origin(target, protocol, &proxy.origin, &hidden, adds_charset, http)
+        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, &location.settings, http)
     }
 
     fn origin(
@@ -227,13 +218,18 @@ impl Builder {
         target: Target,
         protocol: Protocol,
         model: &model::OriginSettings,
-        hidden: &[&str],
-        adds_charset: bool,
+        hidden_of_protocol: &[&'static str],
+        settings: &model::Settings,
         http: &model::Http,
     ) -> Handler {
+        let caching = &settings.caching;
+        let is_rfc9111 = caching.mode != model::CacheMode::Nginx;
+        let adds_charset = settings.modules.charset.name.is_some();
         let hidden: Vec<Box<[u8]>> = ALWAYS_HIDDEN
             .iter()
-            .chain(hidden)
+            .chain(&hidden_of(hidden_of_protocol, settings))
+            // The age of a page counts from its date.
+            .filter(|name| !(is_rfc9111 && **name == "date"))
             .filter(|name| !model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
             .map(|name| Box::from(name.as_bytes()))
             .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
@@ -252,6 +248,7 @@ impl Builder {
             limit_rate: self.maybe(model.response.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             settings: Arc::clone(&settings),
             prepared_by: None,
+            is_rfc9111,
         };
         backend.prepared_by = response_fields::prepared_rules(&backend, adds_charset);
         let store = match &model.store {
@@ -259,7 +256,15 @@ impl Builder {
             model::Store::Root => Some(StorePath::Root),
             model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
         };
-        let policy = Policy::Directives(Directives { settings, cache, store });
+        let directives = Directives { settings, cache, store };
+        let policy = match caching.mode {
+            model::CacheMode::Nginx => Policy::Directives(directives),
+            model::CacheMode::Rfc9111 { honours_requests } => Policy::Rfc9111(Rfc9111Policy {
+                directives,
+                honours_requests,
+                targets: caching.targets.iter().map(|name| name.as_str().into()).collect(),
+            }),
+        };
         Handler::Origin(Box::new(Origin { backend: Arc::new(backend), policy }))
     }
 

@@ -110,6 +110,7 @@ fn files(keeps_bodies: bool) -> Backend {
         limit_rate: None,
         settings: shared(model),
         prepared_by: None,
+        is_rfc9111: false,
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made
@@ -356,6 +357,7 @@ fn origin(builder: &mut Builder, (number, backend): (usize, &policy::Backend), v
         limit_rate: None,
         settings: settings(backend, parts),
         prepared_by: None,
+        is_rfc9111: false,
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made

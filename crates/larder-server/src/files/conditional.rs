@@ -46,6 +46,40 @@ pub fn decide(request: &Fields, last_modified: Option<u64>, etag: Option<&[u8]>,
     Condition::NotModified
 }
 
+/// The same by RFC 9110 §13.2.2 for a page of a cache, whose `Date` takes the place of a missing `Last-Modified`
+/// (RFC 9111 §4.3.2). `If-Match` and `If-Unmodified-Since` are for the origin.
+pub fn decide_for_cache(request: &Fields, page: &Fields) -> Condition {
+    let is_not_modified = match request.contains_known(Known::IfNoneMatch) {
+        true => {
+            let etag = page.get_known(Known::Etag);
+            request.all_known(Known::IfNoneMatch).any(|list| names_tag(list, etag))
+        }
+        false => {
+            let modified = page.get_known(Known::LastModified).or_else(|| page.get_known(Known::Date));
+            let date = |text: Option<&[u8]>| text.and_then(parse_date);
+            let since = date(request.get_known(Known::IfModifiedSince));
+            since.zip(date(modified)).is_some_and(|(since, modified)| modified <= since)
+        }
+    };
+    if is_not_modified { Condition::NotModified } else { Condition::Go }
+}
+
+/// Whether a list of entity tags has `etag` by weak comparison, or is `*` (RFC 9110 §13.1.2). Commas inside a tag do not
+/// end it.
+fn names_tag(list: &[u8], etag: Option<&[u8]>) -> bool {
+    if trim(list, b" \t") == b"*" {
+        return true;
+    }
+    let strong = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
+    etag.is_some_and(|etag| larder_http::list::members(list).any(|tag| strong(tag) == strong(etag)))
+}
+
+/// Whether `Range` applies by RFC 9110 §13.1.5: a tag is compared strongly.
+pub fn range_applies_strongly(request: &Fields, last_modified: Option<u64>, etag: Option<&[u8]>) -> bool {
+    let is_weak = request.get_known(Known::IfRange).is_some_and(|tag| tag.starts_with(b"W/"));
+    !is_weak && range_applies(request, last_modified, etag)
+}
+
 /// Whether `Range` applies, given `If-Range`.
 ///
 /// A value that ends in a quote is a tag and must equal ours byte for byte. Any other value is a date and must equal

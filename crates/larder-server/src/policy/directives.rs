@@ -14,10 +14,10 @@ use crate::site::{Backend, CachePolicy, Directives, Protocol, ZoneChoice};
 use crate::target;
 use crate::text::Text;
 
-use super::{Ask, Delivery, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
+use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
 
 /// How long nobody waits for an answer that was not to be shared.
-const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
+pub const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
 
 /// Method, zone, key, bypass: the order of ngx_http_upstream_cache.
 pub fn ask(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Ask {
@@ -74,6 +74,14 @@ pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &
         None => target::append_default_key(backend, ex, cx, &mut key),
     }
     ex.upstream.cache_key = key;
+}
+
+/// A key with the method in it means the page that a GET has made.
+pub fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
+    let sent = std::mem::replace(&mut ex.request.method, Method::Get);
+    let made = make(ex);
+    ex.request.method = sent;
+    made
 }
 
 /// `*_cache_min_uses`, `*_cache_lock` and its times.
@@ -156,9 +164,22 @@ pub fn question(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Question {
+    let stale = stale.filter(|_| policy.settings.model.cache.revalidate);
+    question_about(policy, backend, stale, stores, ex, cx)
+}
+
+/// What the origin is asked about the page, which is to be confirmed if it is there.
+pub fn question_about(
+    policy: &Directives,
+    backend: &Backend,
+    stale: Option<&Object>,
+    stores: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Question {
     let asks_head = stores && ex.request.method == Method::Head && converts_head(backend);
     let is_passed = asks_head && is_passed(policy, backend, ex, cx);
-    Question { stores: stores && !is_passed, as_get: asks_head && !is_passed, validators: validators(policy, stale) }
+    Question { stores: stores && !is_passed, as_get: asks_head && !is_passed, validators: validators(stale) }
 }
 
 /// Whether a HEAD is fetched as a GET, so that what is stored has its body.
@@ -180,12 +201,10 @@ fn is_passed(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx)
         && policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx))
 }
 
-fn validators(policy: &Directives, stale: Option<&Object>) -> Validators {
+fn validators(stale: Option<&Object>) -> Validators {
     // Other statuses are no pages that a 304 could confirm.
     let is_page = |object: &&Object| matches!(object.status, status::OK | status::PARTIAL_CONTENT);
-    let Some(object) = stale.filter(is_page).filter(|_| policy.settings.model.cache.revalidate) else {
-        return Validators::default();
-    };
+    let Some(object) = stale.filter(is_page) else { return Validators::default() };
     Validators {
         last_modified: object.fields.get_known(Known::LastModified).map(<[u8]>::to_vec),
         etag: object.fields.get_known(Known::Etag).map(<[u8]>::to_vec),
@@ -201,12 +220,25 @@ pub fn judge(
     ex: &Exchange,
     cx: &Cx,
 ) -> Judgement {
+    let may_be_stale = |object: &Object| may_be_stale(policy, object, Why::Status(answer.status), cx.now());
+    judge_by(policy, answer, stale, may_be_stale, validators, ex, cx)
+}
+
+/// The same by what `may_be_stale` says of the stale page.
+pub fn judge_by(
+    policy: &Directives,
+    answer: &ResponseHead,
+    stale: Option<&Object>,
+    may_be_stale: impl Fn(&Object) -> bool,
+    validators: &Validators,
+    ex: &Exchange,
+    cx: &Cx,
+) -> Judgement {
     let facts = Facts {
         status: answer.status,
         asked_whether: !validators.is_empty(),
-        stale: stale.map(|object| Says::of(object, cx.now())),
-        is_here: stale.is_some_and(|object| object.body.is_here()),
-        use_stale: policy.settings.model.cache.use_stale,
+        has_stale: stale.is_some(),
+        is_stale_better: stale.is_some_and(|object| object.body.is_here() && may_be_stale(object)),
         redirect: accel_redirect(&answer.fields, &policy.settings.model),
         has_error_page: intercepts(policy, answer.status, ex, cx),
     };
@@ -218,10 +250,9 @@ struct Facts<'a> {
     status: u16,
     /// Whether the origin was asked to confirm the stale page.
     asked_whether: bool,
-    stale: Option<Says>,
-    /// Whether a disk still has the stale page.
-    is_here: bool,
-    use_stale: UseStale,
+    has_stale: bool,
+    /// Whether the stale page may be delivered in its place, and a disk still has it.
+    is_stale_better: bool,
     redirect: Option<&'a [u8]>,
     has_error_page: bool,
 }
@@ -229,14 +260,12 @@ struct Facts<'a> {
 impl Facts<'_> {
     /// In the order of ngx_http_upstream.
     fn judge(&self) -> Judgement {
-        match (self.stale, self.redirect) {
-            (Some(_), _) if self.status == status::NOT_MODIFIED && self.asked_whether => Judgement::Confirmed,
-            (Some(says), _) if self.is_here && allows_stale(self.use_stale, says, Why::Status(self.status)) => {
-                Judgement::Stale
-            }
-            (_, Some(to)) => Judgement::Redirect { to: to.to_vec(), uncacheable_for: UNCACHEABLE_FOR },
-            (_, None) if self.has_error_page => Judgement::ErrorPage,
-            (_, None) => Judgement::Response,
+        match self.redirect {
+            _ if self.has_stale && self.status == status::NOT_MODIFIED && self.asked_whether => Judgement::Confirmed,
+            _ if self.is_stale_better => Judgement::Stale,
+            Some(to) => Judgement::Redirect { to: to.to_vec(), uncacheable_for: UNCACHEABLE_FOR },
+            None if self.has_error_page => Judgement::ErrorPage,
+            None => Judgement::Response,
         }
     }
 }
@@ -284,6 +313,12 @@ fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
 }
 
 fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, &'static str> {
+    may_keep(policy, answer, ex, cx)?;
+    by_time(answer.status, &answer.fields, &policy.settings.model, cx.now())
+}
+
+/// Whether the configuration lets an answer be stored, whatever that says of its time; or why not.
+pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<(), &'static str> {
     let Some(cache) = &policy.cache else { return Err("no cache") };
     if Text::any_true(&cache.no_cache, ex, cx) {
         return Err("no_cache");
@@ -300,7 +335,7 @@ fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &
     if !model.response.buffering {
         return Err("buffering is off");
     }
-    by_time(answer.status, &answer.fields, model, cx.now())
+    Ok(())
 }
 
 fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> Result<Lifetime, &'static str> {
@@ -325,14 +360,9 @@ fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> R
 }
 
 /// The `*_cache_valid` for a status: the first that names it or `any`.
-fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
+pub fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
     let valid = model.cache.valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
     Some(valid.ttl).filter(|ttl| !ttl.is_zero())
-}
-
-/// The head goes out as it is: `add_header` and its kin are added as it is written.
-pub fn deliver(_: &Directives, _: &mut Exchange) -> Delivery {
-    Delivery::Go
 }
 
 /// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and
@@ -363,7 +393,7 @@ pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, no
 
 /// The fields that are stored: what concerns this connection alone is left out, and a cookie, which belongs to one
 /// visitor, unless `*_pass_header Set-Cookie` asks for it.
-fn stored_fields(fields: &Fields, model: &OriginSettings) -> Fields {
+pub fn stored_fields(fields: &Fields, model: &OriginSettings) -> Fields {
     let keeps_cookies = model.response.pass_headers.iter().any(|name| name == "set-cookie");
     let mut stored = Fields::new();
     for (known, name, value) in fields.iter_known() {
@@ -419,21 +449,19 @@ mod tests {
         let to = || Judgement::Redirect { to: b"/a".to_vec(), uncacheable_for: UNCACHEABLE_FOR };
         for (status, asked_whether, stale, redirect, has_error_page, judgement) in [
             (200, false, None, None, false, Judgement::Response),
-            (304, true, Some(NOTHING), Some(&b"/a"[..]), true, Judgement::Confirmed),
-            (304, false, Some(NOTHING), None, false, Judgement::Response),
+            (304, true, Some(false), Some(&b"/a"[..]), true, Judgement::Confirmed),
+            (304, true, Some(true), None, false, Judgement::Confirmed),
+            (304, false, Some(false), None, false, Judgement::Response),
             (304, true, None, None, false, Judgement::Response),
-            (503, true, Some(NOTHING), Some(&b"/a"[..]), true, Judgement::Stale),
+            (503, true, Some(true), Some(&b"/a"[..]), true, Judgement::Stale),
             (503, true, None, Some(&b"/a"[..]), true, to()),
-            (502, false, Some(NOTHING), Some(&b"/a"[..]), true, to()),
-            (502, false, Some(NOTHING), None, true, Judgement::ErrorPage),
-            (502, false, Some(Says { if_error: true, ..NOTHING }), None, true, Judgement::Stale),
-            (404, false, Some(Says { if_error: true, ..NOTHING }), None, false, Judgement::Response),
+            (502, false, Some(false), Some(&b"/a"[..]), true, to()),
+            (502, false, Some(false), None, true, Judgement::ErrorPage),
+            (404, false, Some(false), None, false, Judgement::Response),
         ] {
-            let use_stale = UseStale { http_503: true, ..UseStale::default() };
-            let mut facts = Facts { status, asked_whether, stale, is_here: true, use_stale, redirect, has_error_page };
+            let (has_stale, is_stale_better) = (stale.is_some(), stale == Some(true));
+            let facts = Facts { status, asked_whether, has_stale, is_stale_better, redirect, has_error_page };
             assert_eq!(facts.judge(), judgement, "{status} {asked_whether} {stale:?}");
-            facts.is_here = false;
-            assert_ne!(facts.judge(), Judgement::Stale, "its disk has let go of it");
         }
     }
 }

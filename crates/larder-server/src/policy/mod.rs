@@ -15,6 +15,7 @@
 //! | [`prepare`], [`limit`] | `fetch.rs`            | which origin is asked, and how long it may take; or a [`Detour`]         |
 //! | [`question`]         | `fetch.rs`              | [`Question`]: what the origin is asked about the page                   |
 //! | [`count_attempt`], [`counts`] | `fetch.rs`, `fill.rs` | what is counted of a backend                                    |
+//! | [`received`]         | `answer.rs`             | nothing: its head is cleaned, and what it makes invalid is dropped      |
 //! | [`judge`]            | `answer.rs`             | [`Judgement`]: what its answer leads to                                 |
 //! | [`gathers`], [`recode`] | `answer.rs`          | whether its body is awaited, and what becomes of it                      |
 //! | [`failure`], [`abandoned`] | `answer.rs`       | what takes the place of an answer that did not come                      |
@@ -27,6 +28,7 @@
 //! | [`restarts_max`], [`writes_requests`] | `mod.rs`, `fetch.rs` | how often a request begins anew; who writes the head for the origin |
 
 pub mod directives;
+pub mod rfc9111;
 pub mod vcl;
 #[cfg(test)]
 mod written;
@@ -43,7 +45,7 @@ use larder_origin::{Attempt, FailKind, Limits};
 use crate::context::Cx;
 use crate::directors::Counts;
 use crate::exchange::{Exchange, RESTARTS_MAX};
-use crate::site::{Origin, Policy, VclPolicy};
+use crate::site::{Origin, Policy, Rfc9111Policy, VclPolicy};
 
 /// What the cache is asked. The key is `ex.upstream.cache_key`.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub enum Turn {
     Bad,
     /// To the end of the connection.
     Close,
+    /// To a 504, as nothing is there and nothing is to be fetched.
+    Absent,
 }
 
 /// What is done with a fresh page.
@@ -84,6 +88,8 @@ pub enum Found {
     Page,
     /// It counts as missing, and is fetched.
     Miss,
+    /// The origin is asked whether it is still good.
+    Ask,
     /// The policy leads elsewhere.
     Turn(Turn),
 }
@@ -146,6 +152,8 @@ impl Validators {
 pub enum Judgement {
     /// The stored page, which it confirms.
     Confirmed,
+    /// Another fetch: it confirms a page that is not there.
+    Astray,
     /// The stored page in its place, though that is stale.
     Stale,
     /// Another URI or a named location: `X-Accel-Redirect`.
@@ -253,6 +261,7 @@ pub struct Lifetime {
 pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
     match &origin.policy {
         Policy::Directives(policy) => directives::ask(policy, &origin.backend, ex, cx),
+        Policy::Rfc9111(policy) => rfc9111::ask(policy, &origin.backend, ex, cx),
         Policy::Vcl(policy) => vcl::ask(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => written::ask(ex),
@@ -262,7 +271,9 @@ pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
 /// How requests of a key wait for each other.
 pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
     match &origin.policy {
-        Policy::Directives(policy) => directives::rules(policy, ex, now),
+        Policy::Directives(policy) | Policy::Rfc9111(Rfc9111Policy { directives: policy, .. }) => {
+            directives::rules(policy, ex, now)
+        }
         Policy::Vcl(_) => vcl::rules(ex),
         #[cfg(test)]
         Policy::Written => written::rules(),
@@ -272,7 +283,7 @@ pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
 /// The time by which a page is found fresh or stale.
 pub fn time_of_lookup(origin: &Origin, ex: &Exchange, cx: &Cx) -> Time {
     match &origin.policy {
-        Policy::Directives(_) => cx.now(),
+        Policy::Directives(_) | Policy::Rfc9111(_) => cx.now(),
         Policy::Vcl(_) => vcl::time_of_lookup(ex),
         #[cfg(test)]
         Policy::Written => cx.now(),
@@ -283,6 +294,7 @@ pub fn time_of_lookup(origin: &Origin, ex: &Exchange, cx: &Cx) -> Time {
 pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Found {
     match &origin.policy {
         Policy::Directives(_) => Found::Page,
+        Policy::Rfc9111(policy) => rfc9111::hit(policy, object, ex, cx),
         Policy::Vcl(policy) => vcl::hit(policy, &object.to_arc(), ex, cx),
         #[cfg(test)]
         Policy::Written => Found::Page,
@@ -292,7 +304,7 @@ pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Foun
 /// The same for a page that another request is fetching.
 pub fn arriving(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
     match &origin.policy {
-        Policy::Directives(_) => Found::Page,
+        Policy::Directives(_) | Policy::Rfc9111(_) => Found::Page,
         Policy::Vcl(policy) => vcl::hit(policy, object, ex, cx),
         #[cfg(test)]
         Policy::Written => Found::Page,
@@ -303,6 +315,7 @@ pub fn arriving(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &C
 pub fn miss(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
     match &origin.policy {
         Policy::Directives(_) => None,
+        Policy::Rfc9111(policy) => rfc9111::miss(policy, ex),
         Policy::Vcl(policy) => vcl::miss(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => None,
@@ -312,7 +325,9 @@ pub fn miss(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 /// Whether what a miss brings may be stored.
 pub fn stores(origin: &Origin, ex: &Exchange) -> bool {
     match &origin.policy {
-        Policy::Directives(policy) => directives::stores(policy, ex),
+        Policy::Directives(policy) | Policy::Rfc9111(Rfc9111Policy { directives: policy, .. }) => {
+            directives::stores(policy, ex)
+        }
         Policy::Vcl(_) => true,
         #[cfg(test)]
         Policy::Written => written::stores(),
@@ -323,6 +338,7 @@ pub fn stores(origin: &Origin, ex: &Exchange) -> bool {
 pub fn on_stale(origin: &Origin, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
     match &origin.policy {
         Policy::Directives(policy) => directives::on_stale(policy, object, is_updating, cx.now()),
+        Policy::Rfc9111(policy) => rfc9111::on_stale(policy, object, is_updating, ex, cx),
         Policy::Vcl(policy) => vcl::on_stale(policy, object, is_updating, ex, cx),
         #[cfg(test)]
         Policy::Written => written::on_stale(object, is_updating, cx.now()),
@@ -332,7 +348,7 @@ pub fn on_stale(origin: &Origin, object: &Arc<Object>, is_updating: bool, ex: &m
 /// Counts what came of asking an origin, by a request whose head has `head_bytes`.
 pub fn count_attempt(origin: &Origin, attempt: &Attempt, head_bytes: u64, ex: &Exchange, cx: &Cx) {
     match &origin.policy {
-        Policy::Directives(_) => {}
+        Policy::Directives(_) | Policy::Rfc9111(_) => {}
         Policy::Vcl(policy) => vcl::count_attempt(policy, attempt, head_bytes, ex, cx),
         #[cfg(test)]
         Policy::Written => {}
@@ -342,7 +358,7 @@ pub fn count_attempt(origin: &Origin, attempt: &Attempt, head_bytes: u64, ex: &E
 /// Who counts what the origin of a fetch does, if anybody does.
 pub fn counts(origin: &Origin, ex: &Exchange) -> Option<Arc<Counts>> {
     match &origin.policy {
-        Policy::Directives(_) => None,
+        Policy::Directives(_) | Policy::Rfc9111(_) => None,
         Policy::Vcl(policy) => vcl::counts(policy, ex),
         #[cfg(test)]
         Policy::Written => None,
@@ -352,7 +368,7 @@ pub fn counts(origin: &Origin, ex: &Exchange) -> Option<Arc<Counts>> {
 /// The name of the backend that a fetch asks, where it has one.
 pub fn backend_name<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a str> {
     match &origin.policy {
-        Policy::Directives(_) => None,
+        Policy::Directives(_) | Policy::Rfc9111(_) => None,
         Policy::Vcl(policy) => policy.vcl.objects.directors.name(ex.vcl.fetch.resolved?),
         #[cfg(test)]
         Policy::Written => None,
@@ -360,9 +376,10 @@ pub fn backend_name<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a str> {
 }
 
 /// Whether a stale page may be delivered.
-pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bool {
+pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, ex: &Exchange, now: Time) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::may_be_stale(policy, object, why, now),
+        Policy::Rfc9111(policy) => rfc9111::may_be_stale(policy, object, why, ex, now),
         Policy::Vcl(_) => false,
         #[cfg(test)]
         Policy::Written => written::may_be_stale(object, now),
@@ -372,7 +389,7 @@ pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bo
 /// Makes a fetch ready before its origin is known, which this may choose. `stale` is the stored page.
 pub fn prepare(origin: &Origin, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx) -> Result<(), Detour> {
     match &origin.policy {
-        Policy::Directives(_) => Ok(()),
+        Policy::Directives(_) | Policy::Rfc9111(_) => Ok(()),
         Policy::Vcl(policy) => vcl::prepare(policy, stale, ex, cx),
         #[cfg(test)]
         Policy::Written => Ok(()),
@@ -383,9 +400,17 @@ pub fn prepare(origin: &Origin, stale: Option<&Object>, ex: &mut Exchange, cx: &
 pub fn question(origin: &Origin, stale: Option<&Object>, stores: bool, ex: &mut Exchange, cx: &Cx) -> Question {
     match &origin.policy {
         Policy::Directives(policy) => directives::question(policy, &origin.backend, stale, stores, ex, cx),
+        Policy::Rfc9111(policy) => rfc9111::question(policy, &origin.backend, stale, stores, ex, cx),
         Policy::Vcl(_) => vcl::question(stores),
         #[cfg(test)]
         Policy::Written => written::question(stores, ex),
+    }
+}
+
+/// Takes note of an origin's answer before anything is made of it, and changes its head where a proxy has to.
+pub fn received(origin: &Origin, answer: &mut ResponseHead, ex: &mut Exchange, cx: &Cx) {
+    if let Policy::Rfc9111(policy) = &origin.policy {
+        rfc9111::received(policy, &origin.backend, answer, ex, cx);
     }
 }
 
@@ -403,6 +428,7 @@ pub fn judge(
         Policy::Directives(policy) => {
             directives::judge(policy, answer, stale.map(|stale| &**stale), validators, ex, cx)
         }
+        Policy::Rfc9111(policy) => rfc9111::judge(policy, answer, stale.map(|stale| &**stale), validators, ex, cx),
         Policy::Vcl(policy) => match directives::led_elsewhere(answer, &origin.backend) {
             Some(redirect) => redirect,
             None => vcl::judge(policy, answer, stale, ex, cx),
@@ -416,7 +442,7 @@ pub fn judge(
 pub fn gathers(origin: &Origin, ex: &Exchange) -> bool {
     match &origin.policy {
         Policy::Vcl(_) => vcl::gathers(ex),
-        Policy::Directives(_) => false,
+        Policy::Directives(_) | Policy::Rfc9111(_) => false,
         #[cfg(test)]
         Policy::Written => false,
     }
@@ -432,7 +458,7 @@ pub fn recode(
 ) -> Result<Bytes, String> {
     match &origin.policy {
         Policy::Vcl(policy) => vcl::recode(policy, head, body, ex, cx),
-        Policy::Directives(_) => Ok(body),
+        Policy::Directives(_) | Policy::Rfc9111(_) => Ok(body),
         #[cfg(test)]
         Policy::Written => Ok(body),
     }
@@ -457,7 +483,7 @@ pub fn limit(origin: &Origin, limits: &mut Limits, ex: &Exchange) {
 /// may have got the request.
 pub fn failure(origin: &Origin, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
     match &origin.policy {
-        Policy::Directives(_) => None,
+        Policy::Directives(_) | Policy::Rfc9111(_) => None,
         Policy::Vcl(policy) => Some(vcl::failure(policy, was_sent, ex, cx)),
         #[cfg(test)]
         Policy::Written => None,
@@ -467,7 +493,7 @@ pub fn failure(origin: &Origin, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> O
 /// Where a request goes whose fetch was given up.
 pub fn abandoned(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Turn {
     match &origin.policy {
-        Policy::Directives(_) => Turn::Fail,
+        Policy::Directives(_) | Policy::Rfc9111(_) => Turn::Fail,
         Policy::Vcl(policy) => vcl::abandoned(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => Turn::Fail,
@@ -477,7 +503,9 @@ pub fn abandoned(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Turn {
 /// Whether a status goes to our own `error_page`, be it an origin's or that of a stored page.
 pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool {
     match &origin.policy {
-        Policy::Directives(policy) => directives::intercepts(policy, status, ex, cx),
+        Policy::Directives(policy) | Policy::Rfc9111(Rfc9111Policy { directives: policy, .. }) => {
+            directives::intercepts(policy, status, ex, cx)
+        }
         Policy::Vcl(_) => false,
         #[cfg(test)]
         Policy::Written => written::intercepts(),
@@ -488,6 +516,7 @@ pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool 
 pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
     match &origin.policy {
         Policy::Directives(policy) => directives::keep(policy, answer, ex, cx),
+        Policy::Rfc9111(policy) => rfc9111::keep(policy, answer, ex, cx),
         Policy::Vcl(policy) => vcl::keep(policy, answer, ex, cx),
         #[cfg(test)]
         Policy::Written => written::keep(answer, cx.now()),
@@ -498,7 +527,7 @@ pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
 pub fn shapes_responses(origin: &Origin) -> bool {
     match &origin.policy {
         // `add_header` and its kin are added as the head is written.
-        Policy::Directives(_) => false,
+        Policy::Directives(_) | Policy::Rfc9111(_) => false,
         Policy::Vcl(_) => true,
         #[cfg(test)]
         Policy::Written => true,
@@ -508,7 +537,7 @@ pub fn shapes_responses(origin: &Origin) -> bool {
 /// Changes the head of a response of the cache or the origin, which is in `ex`.
 pub fn deliver(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Delivery {
     match &origin.policy {
-        Policy::Directives(policy) => directives::deliver(policy, ex),
+        Policy::Directives(_) | Policy::Rfc9111(_) => Delivery::Go,
         Policy::Vcl(policy) => vcl::deliver(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => written::deliver(ex),
@@ -526,6 +555,7 @@ pub fn confirmed(
     let as_it_is = |lifetime| Confirmed::Until { lifetime, changed: None };
     match &origin.policy {
         Policy::Directives(policy) => as_it_is(directives::confirmed(policy, &confirmation.fields, object, cx.now())),
+        Policy::Rfc9111(policy) => rfc9111::confirmed(policy, confirmation, object, ex, cx),
         Policy::Vcl(policy) => match vcl::keep(policy, confirmation, ex, cx) {
             Keep::Until(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },
             instead => Confirmed::Alone { fields: Fields::clone(&confirmation.fields), instead },

@@ -31,7 +31,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
         return instead(detour, plan, origin, ex, cx);
     }
     let kind = error.kind();
-    let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), cx.now());
+    let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), ex, cx.now());
     if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
         return deliver_stale(object, plan.storing, ex, cx);
     }
@@ -66,6 +66,7 @@ pub fn answered(
         log_stderr(answer.body.stderr(), address_of_last(ex), ex, cx);
     }
     ignore_duplicates(&mut answer.head.fields, ex, cx);
+    policy::received(origin, &mut answer.head, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(Arc::clone(&answer.head.fields));
     match (policy::judge(origin, &mut answer.head, plan.stale.as_ref(), validators, ex, cx), plan.stale) {
@@ -75,6 +76,7 @@ pub fn answered(
             drop(answer);
             instead(detour, Plan { stale, ..plan }, origin, ex, cx)
         }
+        (Judgement::Astray, _) => Plan { stale: None, ..plan }.into(),
         (Judgement::Confirmed, Some(object)) => revalidated(&answer.head, &object, plan.storing, origin, ex, cx),
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
         (Judgement::Redirect { to, uncacheable_for }, _) => {

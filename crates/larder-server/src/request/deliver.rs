@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Form, FormRef, HitRef, Object};
 use larder_conf::model::Settings;
+use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::{Known, chunk_head};
 use larder_store::BodyReader;
 
@@ -94,7 +95,15 @@ fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoin
     let before = out.len();
     let mut head = HeadWriter::new(out, Wire::of(ex.asked.head.version));
     head.status(200, &object.reason);
-    write_server_and_date(&loc.settings, ex, cx, &mut head);
+    let tells_age = cx.origin(ex).is_some_and(|origin| origin.backend.is_rfc9111);
+    match tells_age {
+        true => {
+            write_server(&loc.settings, ex, &mut head);
+            let mut room = [0; DIGITS_MAX];
+            head.field(b"Age", digits(object.age(cx.now()), &mut room));
+        }
+        false => write_server_and_date(&loc.settings, ex, cx, &mut head),
+    }
     head.length(len);
     head.connection(200, ex.reply.framing.keep_alive, false, &loc.settings);
     if ex.reply.choice.varies() && loc.settings.compression.vary {
@@ -262,10 +271,14 @@ fn spliced(bytes: &Bytes, file: Arc<std::fs::File>, rest: &Range<u64>, part: &Ra
     Outgoing::Spliced(bytes, file, of_file(part.start)..of_file(part.end))
 }
 
-fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+fn write_server(settings: &Settings, ex: &Exchange, head: &mut HeadWriter<'_>) {
     if !ex.reply.silent.server && !ex.reply.fields.contains_known(Known::Server) {
         head.server(settings.fields.server_tokens);
     }
+}
+
+fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+    write_server(settings, ex, head);
     if !ex.reply.silent.date && !ex.reply.fields.contains_known(Known::Date) {
         head.date(cx.now());
     }

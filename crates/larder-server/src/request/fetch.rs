@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, Method, status};
-use larder_origin::{Answer, Attempt, Fetching, Group, Line, Outcome, Protocol};
+use larder_http::{Known, Method, status};
+use larder_origin::{Answer, Attempt, Fetching, Group, Interim, Line, Outcome, Protocol};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
@@ -18,6 +18,7 @@ use crate::policy::{self, Question, Validators};
 use crate::records;
 use crate::site::{Origin, Target};
 
+use super::early_hints::Gathered;
 use super::plan::Plan;
 use super::written_url::{self, By};
 use super::{Step, Synth, answer, early_hints, origin_request, own_files, resolve};
@@ -29,6 +30,8 @@ pub struct Underway {
     /// How long the head of the request is.
     head_bytes: u64,
     fetching: Fetching,
+    /// Interim responses that go out with the answer.
+    gathered: Option<Gathered>,
     /// Whether it ends when the client leaves.
     pub is_abortable: bool,
 }
@@ -59,8 +62,12 @@ pub fn begin(plan: Plan, ex: &mut Exchange, cx: &Cx) -> Begun {
     if !is_alone {
         return Begun::Beside(plan);
     }
-    match ask(plan, None, None, origin, ex, cx) {
-        Ok(underway) => Begun::Underway(underway),
+    let (gathered, hints) = early_hints::gather(&origin.backend, ex);
+    match ask(plan, None, hints, origin, ex, cx) {
+        Ok(mut underway) => {
+            underway.gathered = gathered;
+            Begun::Underway(underway)
+        }
         Err(step) => Begun::Over(step),
     }
 }
@@ -72,8 +79,11 @@ impl Underway {
     }
 
     /// Makes the answer, or the failure, the next step.
-    pub fn conclude(self: Box<Self>, outcome: Outcome, ex: &mut Exchange, cx: &Cx) -> Step {
+    pub fn conclude(mut self: Box<Self>, outcome: Outcome, ex: &mut Exchange, cx: &Cx) -> Step {
         let Some(origin) = cx.origin(ex) else { return no_origin() };
+        if let Some(gathered) = self.gathered.take() {
+            gathered.finish(&origin.backend, ex);
+        }
         count_attempts(&outcome.attempts, self.head_bytes, origin, ex, cx);
         note_attempts(outcome.attempts, ex, cx);
         match outcome.result {
@@ -184,7 +194,7 @@ const ELSEWHERE_FOR: Duration = Duration::from_secs(10);
 fn ask(
     mut plan: Plan,
     resolved: Option<Arc<Group>>,
-    hints: Option<UnboundedSender<Fields>>,
+    hints: Option<UnboundedSender<Interim>>,
     origin: &Origin,
     ex: &mut Exchange,
     cx: &Cx,
@@ -240,7 +250,7 @@ fn ask(
         Protocol::FastCgi { .. } => 0,
     };
     let fetching = Fetching::new(request, hints, attempts);
-    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, is_abortable }))
+    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, gathered: None, is_abortable }))
 }
 
 fn no_origin() -> Step {

@@ -70,6 +70,7 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
         Turn::Fail => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
         Turn::Bad => Step::Synth(Synth::Final(status::BAD_REQUEST)),
         Turn::Close => Step::Abort,
+        Turn::Absent => Step::Synth(Synth::Status(status::GATEWAY_TIMEOUT)),
     }
 }
 
@@ -92,6 +93,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         Verdict::Hit(object) => match policy::hit(origin, &object, ex, cx) {
             Found::Page => hit(object, origin, ex, cx),
             Found::Miss => missed_anew(index, ex, cx),
+            Found::Ask => asked_for_anew(index, object.to_arc(), ex, cx),
             Found::Turn(turn) => turned(turn, ex),
         },
         Verdict::Stale { object, permit, .. } => {
@@ -153,6 +155,14 @@ fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     Plan { storing: Some(Storing::unasked(index, cx)), stale: None }.into()
 }
 
+/// Asks the origin whether a fresh page is still good, as the request demands it. Nobody waits for the answer.
+fn asked_for_anew(index: usize, object: Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Expired);
+    ex.upstream.cache_detail = "Cache-Control of the request";
+    cx.stats().misses.add(1);
+    Plan { storing: Some(Storing::unasked(index, cx)), stale: Some(object) }.into()
+}
+
 /// Fetches a page that is not there; the origin's answer is not stored, for this reason.
 fn missed(why: &'static str, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(turn) = policy::miss(origin, ex, cx) {
@@ -210,7 +220,8 @@ fn stale(
     let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), ex, cx), permit) {
         (OnStale::Turn(turn), _) => return turned(turn, ex),
         (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index, since: cx.now() })).into(),
-        (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
+        (OnStale::Deliver, None) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
+        (OnStale::Deliver, Some(_)) => (CacheStatus::Stale, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
             refetch::spawn(plan, ex, cx);
@@ -254,6 +265,7 @@ pub async fn held(held: Held, ex: &mut Exchange, cx: &Cx) -> Step {
             Step::Page(Page::stored(object))
         }
         Found::Miss => missed_anew(held.zone, ex, cx),
+        Found::Ask => asked_for_anew(held.zone, object, ex, cx),
         Found::Turn(turn) => turned(turn, ex),
     }
 }
@@ -288,6 +300,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             match policy::arriving(origin, &object, ex, cx) {
                 Found::Page => {}
                 Found::Miss => return missed_anew(waiting.zone, ex, cx),
+                Found::Ask => return asked_for_anew(waiting.zone, object, ex, cx),
                 Found::Turn(turn) => return turned(turn, ex),
             }
             ex.upstream.cache_status = Some(CacheStatus::Hit);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use larder_cache::Object;
-use larder_http::status;
+use larder_http::digits::{DIGITS_MAX, digits};
+use larder_http::{Known, status};
 use larder_store::BodyReader;
 
 use crate::context::Cx;
@@ -82,4 +83,8 @@ fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
         ex.upstream.fields = Some(Arc::new(object.fields.clone()));
     }
     response_fields::lay_out(&object.fields, backend, ex, cx);
+    if backend.is_rfc9111 {
+        let mut room = [0; DIGITS_MAX];
+        ex.reply.fields.set_sound(Known::Age, "Age", digits(object.age(cx.now()), &mut room));
+    }
 }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use ipnet::IpNet;
 use larder_cache::KeyRef;
 use larder_conf::model::{Drops, LogLevel};
-use larder_http::{Method, status};
+use larder_http::status;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::directives;
-use crate::site::{Directives, MethodPurge, Origin, Policy, PurgePolicy};
+use crate::site::{MethodPurge, Origin, PurgePolicy};
 use crate::target;
 use crate::text::Text;
 
@@ -45,7 +45,7 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
     let shown = |ex: &mut Exchange| key.map(|key| key.value(ex, cx)).unwrap_or_default();
     let (key, drops) = match by.map(|by| (by, standing(by, ex))) {
         None => (shown(ex), Drops::Page),
-        Some((by, Standing::Purges)) => (as_of_a_get(ex, shown), by.drops),
+        Some((by, Standing::Purges)) => (directives::as_of_a_get(ex, shown), by.drops),
         Some((_, Standing::Forbidden)) => return Step::Synth(Synth::Status(status::FORBIDDEN)),
         Some((_, Standing::Asks)) => return Step::Synth(Synth::Status(status::NOT_FOUND)),
     };
@@ -54,7 +54,7 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
 
 /// The step for a request that purges, in a location with a cache; `None` for every other request.
 pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let Policy::Directives(Directives { cache: Some(cache), .. }) = &origin.policy else { return None };
+    let cache = origin.policy.directives()?.cache.as_ref()?;
     if ex.is_sub() {
         // A subrequest has the method of its client's request: that of `auth_request` must not purge.
         return None;
@@ -81,7 +81,7 @@ pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         }
     };
     target::note_proxy_host(&origin.backend, ex, cx);
-    as_of_a_get(ex, |ex| directives::make_key(cache, &origin.backend, ex, cx));
+    directives::as_of_a_get(ex, |ex| directives::make_key(cache, &origin.backend, ex, cx));
     Some(Slow::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })).into())
 }
 
@@ -109,14 +109,6 @@ fn standing(by: &MethodPurge, ex: &Exchange) -> Standing {
 /// Whether the client is in one of these networks; without any, everybody is.
 pub fn is_from(nets: Option<&[IpNet]>, ex: &Exchange) -> bool {
     nets.is_none_or(|nets| ex.remote_ip().is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))))
-}
-
-/// A key with the method in it means the page that a GET has made.
-fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
-    let sent = std::mem::replace(&mut ex.request.method, Method::Get);
-    let made = make(ex);
-    ex.request.method = sent;
-    made
 }
 
 /// Drops it, and says what came of it.

@@ -108,17 +108,19 @@ pub fn apply_x_accel_settings(fields: &Fields, backend: &Backend, ex: &mut Excha
 }
 
 /// The rules by which the fields of stored pages are prepared once for all requests of a location. `None` where each
-/// request lays them out: a charset is added to the type, or `proxy_pass_header` leaves `Server` or `Date` to the
-/// origin.
+/// request lays them out: a charset is added to the type, or `proxy_pass_header` leaves `Server` or, but by RFC 9111,
+/// `Date` to the origin.
 pub fn prepared_rules(backend: &Backend, adds_charset: bool) -> Option<PreparedRules> {
-    if silence(backend) != Silent::default() || adds_charset {
+    let silent = silence(backend);
+    if silent.server || silent.date && !backend.is_rfc9111 || adds_charset {
         return None;
     }
     let rewrites_cookies = match &backend.protocol {
         Protocol::Http(parts) => cookies::are_rewritten(parts),
         Protocol::FastCgi(_) => false,
     };
-    Some(PreparedRules::new(backend.settings.hidden.iter().map(|name| &name[..]), rewrites_cookies))
+    let hidden = backend.settings.hidden.iter().map(|name| &name[..]);
+    Some(PreparedRules::new(hidden, rewrites_cookies, backend.is_rfc9111))
 }
 
 /// Which of `Server` and `Date` `proxy_pass_header` leaves to the origin, even if it sends none. FastCGI never hides

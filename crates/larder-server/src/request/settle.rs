@@ -122,9 +122,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
     if ex.request.way.error_status.unwrap_or(ex.reply.status) != status::OK {
         return Ok(response);
     }
-    let etag = ex.reply.fields.get_known(Known::Etag);
-    let since = cx.loc(ex).settings.parts.if_modified_since;
-    match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, since) {
+    match condition(&response, ex, cx) {
         Condition::Go => {}
         Condition::NotModified => {
             ex.request.way.error_status = None;
@@ -143,6 +141,20 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
         }
     }
     Ok(response)
+}
+
+/// What the conditions of the request come to, for the page in the exchange.
+fn condition(response: &Response, ex: &Exchange, cx: &Cx) -> Condition {
+    let asked = &ex.asked.head.fields;
+    if is_rfc9111(ex, cx) {
+        return conditional::decide_for_cache(asked, &ex.reply.fields);
+    }
+    let etag = ex.reply.fields.get_known(Known::Etag);
+    conditional::decide(asked, response.last_modified, etag, cx.loc(ex).settings.parts.if_modified_since)
+}
+
+fn is_rfc9111(ex: &Exchange, cx: &Cx) -> bool {
+    cx.origin(ex).is_some_and(|origin| origin.policy.is_rfc9111())
 }
 
 /// Decides the rest, after [`conditions`]: a range that cannot be had leads to 416 or its `error_page`.
@@ -359,7 +371,11 @@ fn chosen_range(
     let (Some(total), Some(asked)) = (total, ex.asked.head.fields.get_known(Known::Range)) else {
         return RangePlan::Whole;
     };
-    if !conditional::range_applies(&ex.asked.head.fields, last_modified, etag) {
+    let applies = match is_rfc9111(ex, cx) {
+        true => conditional::range_applies_strongly(&ex.asked.head.fields, last_modified, etag),
+        false => conditional::range_applies(&ex.asked.head.fields, last_modified, etag),
+    };
+    if !applies {
         return RangePlan::Whole;
     }
     let content_type = ex.reply.fields.get_known(Known::ContentType).unwrap_or_default();

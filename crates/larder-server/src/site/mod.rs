@@ -40,7 +40,9 @@ pub use parts::{
     AccessParts, Around, AuthRequest, Composing, CompressionParts, Edit, EditChange, Edits, FieldParts, FileParts,
     LocLogs, Pace, Subrequests,
 };
-pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
+pub use policy::{
+    CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, Rfc9111Policy, StorePath, ZoneChoice,
+};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use unbuilt::errors as unbuilt_errors;
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};

@@ -29,6 +29,8 @@ pub struct Backend {
     pub settings: Arc<OriginShared>,
     /// How the fields of stored pages are laid out; `None` if that has to be done for each request.
     pub prepared_by: Option<PreparedRules>,
+    /// Whether its pages are stored and reused by RFC 9111.
+    pub is_rfc9111: bool,
 }
 
 impl Backend {

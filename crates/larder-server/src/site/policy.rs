@@ -23,6 +23,8 @@ pub struct Origin {
 pub enum Policy {
     /// nginx's directives.
     Directives(Directives),
+    /// RFC 9111, for what nginx's directives leave to it.
+    Rfc9111(Rfc9111Policy),
     /// A VCL.
     Vcl(VclPolicy),
     /// The policy of the tests in [`policy`](crate::policy).
@@ -31,15 +33,40 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// `*_store`: where answers are stored as files, if they are.
-    pub fn file(&self) -> Option<&StorePath> {
+    /// The directives that say how pages are cached; `None` where a VCL says it.
+    pub fn directives(&self) -> Option<&Directives> {
         match self {
-            Self::Directives(policy) => policy.store.as_ref(),
+            Self::Directives(policy) | Self::Rfc9111(Rfc9111Policy { directives: policy, .. }) => Some(policy),
             Self::Vcl(_) => None,
             #[cfg(test)]
             Self::Written => None,
         }
     }
+
+    /// Whether pages are stored and reused by RFC 9111.
+    pub fn is_rfc9111(&self) -> bool {
+        matches!(self, Self::Rfc9111(_))
+    }
+
+    /// `*_store`: where answers are stored as files, if they are.
+    pub fn file(&self) -> Option<&StorePath> {
+        match self {
+            Self::Directives(policy) | Self::Rfc9111(Rfc9111Policy { directives: policy, .. }) => policy.store.as_ref(),
+            Self::Vcl(_) => None,
+            #[cfg(test)]
+            Self::Written => None,
+        }
+    }
+}
+
+/// RFC 9111, for what nginx's directives leave to it.
+pub struct Rfc9111Policy {
+    /// The directives: zone, key, exceptions, how requests wait for each other.
+    pub directives: Directives,
+    /// Whether `Cache-Control` of a request counts.
+    pub honours_requests: bool,
+    /// `larder_targeted_cache_control`, in lower case, the strongest first.
+    pub targets: Box<[Box<str>]>,
 }
 
 /// nginx's directives on caching and storing.

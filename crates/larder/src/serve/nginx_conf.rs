@@ -60,6 +60,7 @@ pub fn write(facts: &Facts<'_>) -> String {
     line(1, "gzip_vary on;");
     // So that each answer says what the cache did.
     line(1, "larder_cache_status on;");
+    line(1, "larder_cache_mode rfc9111;");
     // So that the length of a page for one visitor gives nothing away.
     line(1, "larder_compress_private off;");
     if facts.root.contains('$') {

@@ -44,6 +44,7 @@ mod refusals;
 mod relay;
 mod reload;
 mod resolver;
+mod rfc9111;
 mod running_varnishd;
 mod serve;
 mod shelves;

@@ -122,7 +122,7 @@ pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex:
     match found {
         Found::Page if is_updating || has_waited => OnStale::Deliver,
         Found::Page => OnStale::DeliverAndRefetch,
-        Found::Miss => OnStale::Fetch,
+        Found::Miss | Found::Ask => OnStale::Fetch,
         Found::Turn(turn) => OnStale::Turn(turn),
     }
 }
