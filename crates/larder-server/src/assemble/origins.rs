@@ -219,15 +219,15 @@ impl Builder {
         protocol: Protocol,
         model: &model::OriginSettings,
         hidden_of_protocol: &[&'static str],
-        settings: &model::Settings,
+        location: &model::Settings,
         http: &model::Http,
     ) -> Handler {
-        let caching = &settings.caching;
+        let caching = &location.caching;
         let is_rfc9111 = caching.mode != model::CacheMode::Nginx;
-        let adds_charset = settings.modules.charset.name.is_some();
+        let adds_charset = location.modules.charset.name.is_some();
         let hidden: Vec<Box<[u8]>> = ALWAYS_HIDDEN
             .iter()
-            .chain(&hidden_of(hidden_of_protocol, settings))
+            .chain(&hidden_of(hidden_of_protocol, location))
             // The age of a page counts from its date.
             .filter(|name| !(is_rfc9111 && **name == "date"))
             .filter(|name| !model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
@@ -259,11 +259,9 @@ impl Builder {
         let directives = Directives { settings, cache, store };
         let policy = match caching.mode {
             model::CacheMode::Nginx => Policy::Directives(directives),
-            model::CacheMode::Rfc9111 { honours_requests } => Policy::Rfc9111(Rfc9111Policy {
-                directives,
-                honours_requests,
-                targets: caching.targets.iter().map(|name| name.as_str().into()).collect(),
-            }),
+            model::CacheMode::Rfc9111 { honours_requests } => {
+                Policy::Rfc9111(Rfc9111Policy { directives, honours_requests, targets: targets(location) })
+            }
         };
         Handler::Origin(Box::new(Origin { backend: Arc::new(backend), policy }))
     }
@@ -312,6 +310,11 @@ impl Builder {
             model::Rewriting::Regex(pattern) => Find::Regex(self.regex(pattern)?),
         })
     }
+}
+
+/// `larder_targeted_cache_control`.
+pub(super) fn targets(settings: &model::Settings) -> Arc<[Box<str>]> {
+    settings.caching.targets.iter().map(|name| name.as_str().into()).collect()
 }
 
 /// How many idle connections are kept by a group without an `upstream` block.

@@ -22,7 +22,7 @@ use crate::target::addresses;
 use crate::ways::Way;
 
 use super::Builder;
-use super::origins::retry_rules;
+use super::origins::{retry_rules, targets};
 
 /// How many idle connections a backend keeps.
 const KEPT_MAX: usize = 64;
@@ -69,6 +69,10 @@ pub fn handler(
         parameters: Arc::new(parameters(builder, settings)),
         names: Arc::new(names(settings, &builder.site.hostname)),
         zone: zone(builder, location),
+        targets: match location.settings.caching.mode {
+            model::CacheMode::Nginx => None,
+            model::CacheMode::Rfc9111 { .. } => Some(targets(&location.settings)),
+        },
         place: place(builder, location, name),
         keeps_bodies,
         own,
@@ -141,6 +145,7 @@ struct Parts<'a> {
     parameters: Arc<Parameters>,
     names: Arc<VclNames>,
     zone: Option<usize>,
+    targets: Option<Arc<[Box<str>]>>,
     /// What each key ends with.
     place: Arc<[u8]>,
     /// Whether one of them reads bodies of requests: which one answers is not known before the first sub.
@@ -174,6 +179,7 @@ impl Parts<'_> {
                 parameters: Arc::clone(&self.parameters),
                 names: Arc::clone(&self.names),
                 zone: self.zone,
+                targets: self.targets.clone(),
                 place: Arc::clone(&self.place),
                 default_backend,
                 first,

@@ -66,7 +66,7 @@ pub struct Rfc9111Policy {
     /// Whether `Cache-Control` of a request counts.
     pub honours_requests: bool,
     /// `larder_targeted_cache_control`, in lower case, the strongest first.
-    pub targets: Box<[Box<str>]>,
+    pub targets: Arc<[Box<str>]>,
 }
 
 /// nginx's directives on caching and storing.

@@ -184,6 +184,8 @@ pub struct VclPolicy {
     pub names: Arc<VclNames>,
     /// Where pages are kept; `None` if the location has no cache.
     pub zone: Option<usize>,
+    /// With `larder_cache_mode rfc9111`: the targeted fields, in lower case, the strongest first.
+    pub targets: Option<Arc<[Box<str>]>>,
     /// What each key ends with: the location, and what answers there without the VCL. Empty where there is one location.
     pub place: Arc<[u8]>,
     /// The number of the backend that is asked if the VCL names no other. What the location serves without a VCL has

@@ -152,6 +152,37 @@ fn a_targeted_field_goes_before_cache_control() {
 }
 
 #[test]
+fn a_vcl_begins_with_the_times_of_the_rfc() {
+    let origin = Origin::start().unwrap();
+    let setup = Setup::new().one_worker().name("ORIGIN", origin.address()).file(
+        "site.vcl",
+        "vcl 4.1; import std; backend default none;
+         sub vcl_backend_response {
+            set beresp.http.X-Ttl = std.integer(duration=beresp.ttl, fallback=0);
+            if (beresp.ttl <= 0s) { set beresp.http.X-Ttl = \"none\"; }
+         }",
+    );
+    let site = setup.start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         server {
+            listen 127.0.0.1:{PORT};
+            location / { proxy_pass http://{ORIGIN}; proxy_cache pages; vcl {DIR}/site.vcl; larder_cache_mode rfc9111; }
+            location /varnish/ { proxy_pass http://{ORIGIN}; proxy_cache pages; vcl {DIR}/site.vcl; }
+         }",
+    );
+    for (path, answer, ttl) in [
+        ("/a", page("max-age=60").field("CDN-Cache-Control", "max-age=7"), "7"),
+        ("/b", page("private, max-age=60"), "none"),
+        ("/c", page("max-age=\"60\""), "60"),
+        ("/d", Answer::ok("page").field("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"), "86400"),
+        ("/varnish/a", page("max-age=60").field("CDN-Cache-Control", "max-age=7"), "60"),
+    ] {
+        origin.answer(path, answer);
+        assert_eq!(site.get(path).field("X-Ttl"), Some(ttl), "{path}");
+    }
+}
+
+#[test]
 fn an_unsafe_request_that_does_not_fail_makes_pages_invalid() {
     let origin = Origin::start().unwrap();
     for path in ["/page", "/other?a=b", "/third"] {

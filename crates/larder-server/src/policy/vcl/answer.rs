@@ -8,7 +8,6 @@ use larder_cache::{Mark, Object, VaryKey, selecting};
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, Method, ResponseHead, list, status};
 use larder_vcl::functions::reasons::reason as reason_of;
-use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
@@ -21,6 +20,7 @@ use super::headers::{Onward, collect, is_gzip, is_name, retain_passed_on, weaken
 use super::recode::vary_by_coding;
 use super::retry::{Retry, again, note_sent};
 use super::run::{Ended, run};
+use super::times::set_times;
 use super::{filters, parts, seconds, time, variables};
 
 /// What an answer leads to. Its head becomes what the VCL makes of it.
@@ -117,19 +117,6 @@ fn measure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     fetch.answer.time = now;
     fetch.answer.origin = set_times(policy, fetch, now);
     records::fetch::ttl(records::fetch::RFC, now, ex);
-}
-
-/// Sets the times that the fields of the answer and the parameters say. Returns when the answer was made, in seconds
-/// since 1970.
-pub fn set_times(policy: &VclPolicy, fetch: &mut FetchTask, now: f64) -> f64 {
-    let set = &policy.parameters;
-    let defaults =
-        Defaults { ttl: set.default_ttl, grace: set.default_grace, keep: set.default_keep, clock_skew: set.clock_skew };
-    let times = lifetime(fetch.beresp.status, &fetch.beresp.fields, fetch.is_uncacheable, &defaults, now);
-    fetch.answer.fresh_until = times.origin + times.ttl;
-    fetch.answer.grace = times.grace;
-    fetch.answer.keep = times.keep;
-    times.origin
 }
 
 /// `vcl_backend_refresh`. `None` if `vcl_backend_response` comes next.

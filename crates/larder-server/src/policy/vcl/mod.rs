@@ -19,6 +19,7 @@ mod recode;
 mod retry;
 mod run;
 mod task;
+mod times;
 mod turns;
 mod variables;
 mod xids;

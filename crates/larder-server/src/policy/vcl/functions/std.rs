@@ -12,10 +12,10 @@ use larder_vsl::Tag;
 use crate::clock;
 use crate::directors::Judge;
 use crate::exchange::{BodyUse, ModuleTask, RequestBody};
-use crate::policy::vcl::answer::set_times;
 use crate::policy::vcl::bans;
 use crate::policy::vcl::headers::{Field, fields, lines, roll_back};
 use crate::policy::vcl::task::Run;
+use crate::policy::vcl::times::set_times;
 
 use super::{kept, unbuilt};
 
