@@ -170,6 +170,8 @@ pub struct Response<'a> {
     pub configured: Option<Duration>,
     /// Whether `Set-Cookie` may be stored for everybody.
     pub may_have_cookies: bool,
+    /// Whether a part of a page was asked for, as its key says.
+    pub is_slice: bool,
 }
 
 /// For how long a response is of use.
@@ -198,7 +200,7 @@ pub fn storable(said: &Said, response: &Response<'_>) -> Result<Storable, &'stat
     if said.private {
         return Err("Cache-Control: private");
     }
-    if matches!(status, status::PARTIAL_CONTENT | status::NOT_MODIFIED) {
+    if status == status::NOT_MODIFIED || status == status::PARTIAL_CONTENT && !response.is_slice {
         return Err("a part of a page");
     }
     if response.is_authorised && !said.allows_authorised() {

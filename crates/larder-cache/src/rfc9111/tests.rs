@@ -20,6 +20,7 @@ struct Case {
     delay: u64,
     configured: Option<u64>,
     may_have_cookies: bool,
+    is_slice: bool,
 }
 
 fn stored(lines: &str, case: Case) -> Result<Storable, &'static str> {
@@ -35,6 +36,7 @@ fn stored(lines: &str, case: Case) -> Result<Storable, &'static str> {
             now: Time::from_secs(NOW),
             configured: case.configured.map(Duration::from_secs),
             may_have_cookies: case.may_have_cookies,
+            is_slice: case.is_slice,
         },
     )
 }
@@ -170,6 +172,8 @@ fn without_explicit_freshness_the_configuration_and_then_the_age_of_the_page_dec
         let found = stored(lines, Case { status: Some(status), ..Case::default() });
         assert_eq!(found.map(|storable| storable.fresh_until.secs() - NOW), expected, "{status} {lines}");
     }
+    let slice = Case { status: Some(206), is_slice: true, ..Case::default() };
+    assert!(stored("Cache-Control: max-age=60", slice).is_ok());
     let configured = Case { configured: Some(5), ..Case::default() };
     for (lines, seconds) in [("", 5), (modified, 5), ("Cache-Control: max-age=60", 60)] {
         let found = stored(lines, configured).expect("it may be stored");

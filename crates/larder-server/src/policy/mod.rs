@@ -304,7 +304,8 @@ pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Foun
 /// The same for a page that another request is fetching.
 pub fn arriving(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
     match &origin.policy {
-        Policy::Directives(_) | Policy::Rfc9111(_) => Found::Page,
+        Policy::Directives(_) => Found::Page,
+        Policy::Rfc9111(_) => rfc9111::arriving(object, cx),
         Policy::Vcl(policy) => vcl::hit(policy, object, ex, cx),
         #[cfg(test)]
         Policy::Written => Found::Page,

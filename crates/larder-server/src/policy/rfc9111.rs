@@ -16,7 +16,7 @@ use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_da
 use larder_origin::FailKind;
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Slicing};
 use crate::site::{Backend, Rfc9111Policy};
 use crate::target;
 
@@ -56,6 +56,11 @@ pub fn hit(policy: &Rfc9111Policy, object: &Object, ex: &Exchange, cx: &Cx) -> F
         true => Found::Turn(Turn::Absent),
         false => Found::Ask,
     }
+}
+
+/// Whether who has waited for a page that another fetches may have it: not if that is never fresh (§4).
+pub fn arriving(object: &Object, cx: &Cx) -> Found {
+    if object.is_fresh(cx.now()) { Found::Page } else { Found::Miss }
 }
 
 fn is_refused(policy: &Rfc9111Policy, asked: &Asked, object: &Object, now: Time) -> bool {
@@ -234,6 +239,7 @@ fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx:
             now,
             configured: directives::configured(status, model),
             may_have_cookies: model.ignore_headers.set_cookie,
+            is_slice: matches!(ex.visit.slicing, Slicing::At(_)),
         },
     )?;
     let vary = match model.ignore_headers.vary {

@@ -320,6 +320,64 @@ fn fields_that_connection_names_go_no_further_but_for_those_that_rule_the_cache(
         assert_eq!((cached(&response), response.field("X-Hop")), ("MISS", None));
         assert_eq!(response.field("Cache-Control"), Some("no-store, max-age=60"));
     }
+    // Nor do those of a request, but for those by which an origin knows who asks.
+    site.ask(
+        "GET",
+        "/a",
+        "Connection: close, X-Hop, Cookie, X-Real-IP\r\nX-Hop: 1\r\nCookie: a=b\r\nX-Real-IP: 192.0.2.1\r\n",
+    );
+    let asked = origin.requests().pop().expect("there is one");
+    assert_eq!(
+        (asked.field("X-Hop"), asked.field("Cookie"), asked.field("X-Real-IP")),
+        (None, Some("a=b"), Some("192.0.2.1"))
+    );
+}
+
+#[test]
+fn who_waits_for_a_page_that_is_never_fresh_asks_for_it_anew() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new()
+        .one_worker()
+        .name("ORIGIN", origin.address())
+        .start(&SITE.replace("proxy_cache pages;", "proxy_cache pages; proxy_cache_lock on;"));
+    let (mut client, mut fetch) = asked(&site, &mut origin, "/a");
+    let mut other = site.client();
+    other.send(b"GET /a HTTP/1.1\r\nHost: site.test\r\n\r\n").unwrap();
+    let page = "HTTP/1.1 200 OK\r\nCache-Control: no-cache\r\nETag: \"1\"\r\nContent-Length: 4\r\n\r\n";
+    fetch.send(format!("{page}one1")).unwrap();
+    assert_eq!(text(&client.read_response("GET").unwrap()), "one1");
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap();
+    fetch.send(format!("{page}two2")).unwrap();
+    assert_eq!(text(&other.read_response("GET").unwrap()), "two2");
+}
+
+#[test]
+fn slices_are_stored_by_their_range() {
+    let origin = Origin::start().unwrap();
+    let part = |range: &str, body: &str| {
+        Answer::status("206 Partial Content")
+            .field("Cache-Control", "max-age=60")
+            .field("ETag", "\"1\"")
+            .field("Content-Range", range)
+            .body(body)
+    };
+    origin.answer("/f", part("bytes 0-3/6", "abcd"));
+    origin.answer_then("/f", part("bytes 4-5/6", "ef"));
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         server {
+            listen 127.0.0.1:{PORT};
+            larder_cache_mode rfc9111;
+            location / { slice 4; proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_http_version 1.1;
+                proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; }
+         }",
+    );
+    for _ in 0..2 {
+        let whole = site.get("/f");
+        assert_eq!((whole.status, text(&whole).as_str()), (200, "abcdef"));
+    }
+    assert_eq!(origin.count(), 2, "the second time both are there");
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn by_rfc9111(targets: &[Box<str>], fetch: &FetchTask, defaults: &Defaults, now:
             configured: None,
             // `vcl_backend_response` decides about those, as in Varnish.
             may_have_cookies: true,
+            is_slice: false,
         },
     );
     match storable {
