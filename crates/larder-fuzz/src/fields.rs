@@ -1,7 +1,8 @@
 //! Values of header fields.
 
 use larder_http::vary::{self, Vary};
-use larder_http::{Accepted, Known, Ranges, cookie, format_date, list, parse_date, parse_ranges};
+use larder_http::{Accepted, Known, Ranges, cache_control, cookie, dictionary, format_date, list};
+use larder_http::{parse_date, parse_exact_date, parse_ranges};
 
 /// Fields of which each line is one: several lines say what one line with commas says.
 pub fn fields(data: &[u8]) {
@@ -29,6 +30,29 @@ pub fn fields(data: &[u8]) {
         if let Some(seconds) = parse_date(line) {
             assert_eq!(parse_date(&format_date(seconds)), Some(seconds));
         }
+        if let Some(seconds) = parse_exact_date(line, 0) {
+            assert_eq!(parse_exact_date(&format_date(seconds), 0), Some(seconds));
+        }
+        cache_control(line);
+    }
+    if let Some(members) = dictionary::dictionary(data.split(|byte| *byte == b'\n')) {
+        for (at, member) in members.iter().enumerate() {
+            assert!(!member.key.is_empty() && !member.key.bytes().any(|byte| byte.is_ascii_uppercase()));
+            assert!(!members[..at].iter().any(|other| other.key == member.key), "a key comes once");
+        }
+    }
+}
+
+/// Nothing before a directive hides it, nor anything behind it.
+fn cache_control(line: &[u8]) {
+    let before = [b"no-store, ", line].concat();
+    assert!(cache_control::directives(&before).next().is_some_and(|first| first.is("no-store")));
+    let behind = [line, b", no-store"].concat();
+    assert!(cache_control::directives(&behind).last().is_some_and(|last| last.is("no-store")));
+    for directive in cache_control::directives(line) {
+        assert!(!directive.name.contains(&b','));
+        assert!(directive.names().all(|name| !name.is_empty() && !name.contains(&b',')));
+        assert!(directive.seconds().is_none_or(|seconds| seconds <= cache_control::SECONDS_MAX));
     }
 }
 

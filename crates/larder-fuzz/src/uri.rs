@@ -1,5 +1,6 @@
 //! Request targets and hosts.
 
+use larder_http::uri::reference;
 use larder_http::{Escape, escape_html, escape_uri, normalise, normalise_host, unescape};
 
 /// Targets: the normal form names nothing outside, is normal, and what is escaped comes back.
@@ -29,6 +30,9 @@ pub fn uri(data: &[u8]) {
         unescape(&escaped, &mut plain);
         assert_eq!(plain, data, "{kind:?}");
     }
+    let target = reference::target_from(b"/a/b?c", data);
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    assert!(path.starts_with(b"/") && !path.split(|byte| *byte == b'/').any(|part| matches!(part, b"." | b"..")));
     let mut html = Vec::new();
     escape_html(data, &mut html);
     assert!(!html.iter().any(|byte| b"<>\"".contains(byte)));

@@ -68,8 +68,8 @@ pub fn delta_seconds(text: &[u8]) -> Option<u64> {
 
 /// The directives of one line.
 ///
-/// Commas inside quotes do not separate. A quote that is never closed is no quote, so that it hides no directive after
-/// it.
+/// Commas inside a quoted argument do not separate. A quote that is never closed, or does not begin an argument, is no
+/// quote, so that it hides no directive.
 pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -103,7 +103,7 @@ fn end_of_member(list: &[u8]) -> usize {
     while let Some(&byte) = list.get(at) {
         match byte {
             b',' => return at,
-            b'"' => at += quoted(&list[at..]).unwrap_or(1),
+            b'=' if list.get(at + 1) == Some(&b'"') => at += 1 + quoted(&list[at + 1..]).unwrap_or(1),
             _ => at += 1,
         }
     }
@@ -137,6 +137,7 @@ mod tests {
             (r#"a="\", no-store", b"#, &[r#"a="\", no-store""#, "b"]),
             ("a=\"x, no-store", &["a=\"x", "no-store"]),
             (r#"a="\"#, &[r#"a="\"#]),
+            ("\"a, no-store\"", &["\"a", "no-store\""]),
             ("max-age=60;s-maxage=7", &["max-age=60;s-maxage=7"]),
         ] {
             let found: Vec<_> = directives(line.as_bytes())
