@@ -542,7 +542,7 @@ fn unread() -> Arc<dyn Condition<Object>> {
 }
 
 impl Judge for Zone {
-    fn is_banned(&self, head: &[u8], since: u64) -> bool {
+    fn is_banned(&self, _: &[u8], head: &[u8], since: u64) -> bool {
         // One without a number has not been taken over.
         since == 0 || shelves::object_of_head(head).is_none_or(|object| self.bans.may_cover(&object, since))
     }

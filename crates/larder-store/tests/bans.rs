@@ -279,7 +279,7 @@ fn take_over(shelf: &DiskShelf) -> Vec<String> {
 struct Told(AtomicBool);
 
 impl Judge for Told {
-    fn is_banned(&self, _: &[u8], _: u64) -> bool {
+    fn is_banned(&self, _: &[u8], _: &[u8], _: u64) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }

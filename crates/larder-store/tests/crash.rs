@@ -90,13 +90,13 @@ impl Owner {
         let mut read = run.runtime.block_on(shelf.read(name.into_bytes().into(), found, usize::MAX));
         // It may have been opened meanwhile.
         self.take_over(shelf);
-        read.retain(|stored| !stored.first_ban.is_some_and(|since| self.is_banned(&stored.head, since)));
+        read.retain(|stored| !stored.first_ban.is_some_and(|since| self.is_banned(b"", &stored.head, since)));
         read
     }
 }
 
 impl Judge for Owner {
-    fn is_banned(&self, head: &[u8], since: u64) -> bool {
+    fn is_banned(&self, _: &[u8], head: &[u8], since: u64) -> bool {
         let key = str::from_utf8(head).expect("it is ours").rsplit(' ').next().expect("it has words");
         let covers = |(number, words): &(u64, Box<str>)| *number >= since && [key, "*"].contains(&&**words);
         // What has no number is not known yet.

@@ -28,8 +28,8 @@ pub struct WordedBan {
 
 /// Who understands the bans in words.
 pub trait Judge: Send + Sync {
-    /// Whether a page with this head is banned by the ban of this number or a later one, or may be.
-    fn is_banned(&self, head: &[u8], since: u64) -> bool;
+    /// Whether a page with this key and head is banned by the ban of this number or a later one, or may be.
+    fn is_banned(&self, key: &[u8], head: &[u8], since: u64) -> bool;
 
     /// Bans were read from the disk, and no page yet: here is time to number and understand them.
     fn bans_read(&self) {}
@@ -203,7 +203,7 @@ impl Bans {
         // Whose number it is: the shelf may belong to another in a moment.
         let judge = state.judge.as_ref().and_then(Weak::upgrade);
         drop(state);
-        judge.is_none_or(|judge| judge.is_banned(head, since))
+        judge.is_none_or(|judge| judge.is_banned(key, head, since))
     }
 
     /// Tells the judge that bans were read.
@@ -674,7 +674,7 @@ mod tests {
     struct Asked(Mutex<Vec<u64>>);
 
     impl Judge for Asked {
-        fn is_banned(&self, _: &[u8], since: u64) -> bool {
+        fn is_banned(&self, _: &[u8], _: &[u8], since: u64) -> bool {
             self.0.lock().push(since);
             since == 0
         }
@@ -704,7 +704,7 @@ mod tests {
     struct Nobody;
 
     impl Judge for Nobody {
-        fn is_banned(&self, _: &[u8], _: u64) -> bool {
+        fn is_banned(&self, _: &[u8], _: &[u8], _: u64) -> bool {
             false
         }
     }

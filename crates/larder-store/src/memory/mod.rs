@@ -113,6 +113,13 @@ impl<V: Kept> MemoryShelf<V> {
         Some(found)
     }
 
+    /// The things under keys of this hash, of which there is more than one hardly ever. Does not count as a use.
+    pub fn all_at(&self, hash: u64) -> Vec<Arc<V>> {
+        let table = self.inner.shard(hash).table.lock();
+        let is_here = |kept: &&Arc<V>| kept.seat().hash() == hash && !kept.seat().is_gone();
+        table.iter_hash(hash).filter(is_here).map(Arc::clone).collect()
+    }
+
     /// The thing under `key`, which counts as a use. If there is none, puts the result of `make` there.
     ///
     /// `make` runs under a lock: it must not reserve, and its result has to have a fresh [`Seat`] of `hash`.

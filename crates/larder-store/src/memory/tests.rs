@@ -101,6 +101,31 @@ fn what_was_put_is_found_until_it_is_removed() {
 }
 
 #[test]
+fn what_is_kept_is_found_by_its_hash_alone_while_it_is_there() {
+    let shelf = shelf(1000);
+    let (page, _other) = (put(&shelf, 1, 100).expect("it fits"), put(&shelf, 2, 100).expect("it fits"));
+    // Another key of the same hash.
+    let same = shelf.get_or_insert_with(hash(1), b"same", || {
+        Arc::new(Page {
+            seat: Seat::new(hash(1)),
+            key: b"same".to_vec(),
+            held: Mutex::new(None),
+            busy: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
+        })
+    });
+    let all_at = |number| {
+        let mut keys: Vec<_> = shelf.all_at(hash(number)).iter().map(|page| page.key.clone()).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(all_at(1), [page.key.clone(), same.key.clone()]);
+    assert_eq!((all_at(2).len(), all_at(3).len()), (1, 0));
+    shelf.remove(hash(1), &key(1));
+    assert_eq!(all_at(1), [b"same"]);
+}
+
+#[test]
 fn a_scan_of_what_is_read_once_does_not_push_out_what_is_hot() {
     let shelf = shelf(1000 * 100);
     let hot = 0..500;
