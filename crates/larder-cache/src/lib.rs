@@ -34,6 +34,7 @@ mod stats;
 pub mod storable;
 #[cfg(test)]
 mod tests;
+mod url;
 pub mod vary;
 mod zone;
 
@@ -55,6 +56,7 @@ pub use rules::Rules;
 pub use shelves::{Member, Placing, Shelves, object_of_head};
 pub use stats::ZoneStats;
 pub use storable::Ignore;
+pub use url::Url;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
 pub use zone::{Lurked, Zone, ZoneLimits};
 

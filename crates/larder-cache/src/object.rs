@@ -14,6 +14,7 @@ use crate::entry::Entry;
 use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
 use crate::rfc9111;
+use crate::url::{Located, Url};
 use crate::vary::VaryKey;
 use crate::zone::Zone;
 
@@ -80,6 +81,8 @@ pub struct Hold {
     is_read: bool,
     /// For a page with ESI: see [`Object::esi_base`].
     esi_base: Option<Box<[u8]>>,
+    /// What it can be purged by.
+    pub(crate) located: Located,
     /// What was made of its body: see [`Object::made`].
     made: OnceLock<Made>,
 }
@@ -122,12 +125,18 @@ impl Hold {
         let hit_at = AtomicU64::new(old.hit_at.load(Ordering::Relaxed));
         let tested = Tested::by(old.tested.number());
         let (is_read, esi_base) = (old.is_read, old.esi_base.clone());
-        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, ..Self::default() }
+        let located = old.located.clone();
+        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, located, ..Self::default() }
     }
 
     /// That of a page, with ESI if there is a URL that its includes are relative to.
     pub fn of_page(esi_base: Option<Box<[u8]>>) -> Self {
         Self { esi_base, ..Self::default() }
+    }
+
+    /// The same for what can be purged by this URL. Without one, all purges by URLs mean it.
+    pub fn at(self, url: Url<'_>) -> Self {
+        Self { located: Located::copied(url), ..self }
     }
 
     /// That of a page that was read from a disk.
@@ -197,6 +206,17 @@ impl Object {
     #[inline]
     pub fn esi_base(&self) -> Option<&[u8]> {
         self.hold.esi_base.as_deref()
+    }
+
+    /// Passes on its URL; `None` if that is unknown.
+    pub fn with_url<T>(&self, look: impl FnOnce(Option<Url<'_>>) -> T) -> T {
+        self.with_key(|key| look(self.hold.located.url(key)))
+    }
+
+    /// Passes on its key; `None` if it is not kept.
+    pub(crate) fn with_key<T>(&self, look: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        let entry = self.hold.home().and_then(|home| home.entry.upgrade());
+        look(entry.as_ref().map(|entry| entry.key_bytes()).or(self.hold.located.own_key()))
     }
 
     /// What [`Object::keep_made`] has kept, if it is a `T`.
@@ -309,6 +329,7 @@ impl Object {
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.esi_base().map_or(0, <[u8]>::len)
+            + self.hold.located.heap_bytes()
             + self.vary.heap_bytes()
             // What is prepared later is about as long as the fields.
             + match self.prepared.get() {

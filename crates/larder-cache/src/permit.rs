@@ -14,6 +14,7 @@ use crate::flight::{Flight, Outcome};
 use crate::front::Front;
 use crate::key::KeyRef;
 use crate::object::Object;
+use crate::url::Located;
 use crate::zone::Zone;
 
 /// The right to fill one variant of a key. Keep it until the body has ended.
@@ -122,9 +123,12 @@ impl Permit {
     pub fn complete(self) {}
 
     /// The origin confirmed `old` by a 304: `object`, with the same body and new times, replaces it and takes its
-    /// forms.
+    /// forms, and its URL unless it has one.
     pub fn freshen(mut self, old: &Arc<Object>, mut object: Object) -> Arc<Object> {
         object.hold.tested = Tested::by(self.since_ban);
+        if object.hold.located == Located::Unknown {
+            object.hold.located = old.hold.located.clone();
+        }
         object.take_forms_of(old);
         let object = self.zone.charged(&self.entry, object);
         if object.is_charged() && self.entry.replace(old, &object) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::iter;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -463,8 +464,10 @@ impl Zone {
         Some(shelf.get_or_insert_with(hash, key.bytes(), make))
     }
 
-    /// Reserves memory for the head of an object. If there is no room, the object is not charged, and must not be kept.
-    pub(crate) fn charged(self: &Arc<Self>, entry: &Arc<Entry>, object: Object) -> Arc<Object> {
+    /// Notes what an object can be purged by, and reserves memory for its head. If there is no room, the object is not
+    /// charged, and must not be kept.
+    pub(crate) fn charged(self: &Arc<Self>, entry: &Arc<Entry>, mut object: Object) -> Arc<Object> {
+        object.hold.located = mem::take(&mut object.hold.located).under(entry.key_bytes());
         if let Some(head) = self.reserve(object.head_bytes()) {
             object.charge(head, Home { zone: Arc::downgrade(self), entry: Arc::downgrade(entry) });
         }
@@ -542,9 +545,11 @@ fn unread() -> Arc<dyn Condition<Object>> {
 }
 
 impl Judge for Zone {
-    fn is_banned(&self, _: &[u8], head: &[u8], since: u64) -> bool {
+    fn is_banned(&self, key: &[u8], head: &[u8], since: u64) -> bool {
         // One without a number has not been taken over.
-        since == 0 || shelves::object_of_head(head).is_none_or(|object| self.bans.may_cover(&object, since))
+        let Some(mut object) = shelves::object_of_head(head).filter(|_| since != 0) else { return true };
+        object.hold.located = mem::take(&mut object.hold.located).on_disk(key);
+        self.bans.may_cover(&object, since)
     }
 
     fn bans_read(&self) {

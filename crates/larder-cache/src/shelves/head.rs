@@ -4,7 +4,7 @@
 //!
 //! | what                                   | as                                          |
 //! | -------------------------------------- | ------------------------------------------- |
-//! | version, 1; 2 for a page with ESI      | u8                                          |
+//! | version, 1; 2 with ESI, 3 with a URL   | u8                                          |
 //! | status                                 | u16                                         |
 //! | stored at, fresh until                 | u64 each, ms since 1970                     |
 //! | stale while revalidate, stale if error | u64 each, ms                                |
@@ -14,7 +14,11 @@
 //! | entity tag                             | u8, 0 for none; u32, bytes                  |
 //! | what it varies by                      | u32; name, value, and 0 or 1 and as sent    |
 //! | fields                                 | u32; name and value each                    |
-//! | with ESI: what includes are relative to | u32, bytes                                 |
+//! | 2: what includes are relative to       | u32, bytes                                  |
+//! | 3: what includes are relative to       | u8, 0 for a page without ESI; u32, bytes    |
+//! | 3: is it https, host, URI              | u8, 0 or 1; u32, bytes; u32, bytes          |
+//!
+//! A page has the tags that its fields say.
 
 use std::time::Duration;
 
@@ -22,12 +26,21 @@ use larder_http::{Fields, Time};
 use larder_store::Body;
 
 use crate::object::{Hold, Object};
+use crate::url::Url;
 use crate::vary::VaryKey;
 
 /// The bytes of an object's head: everything but its body.
 pub(crate) fn encode(object: &Object) -> Vec<u8> {
+    object.with_url(|url| encode_with(object, url))
+}
+
+fn encode_with(object: &Object, url: Option<Url<'_>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + object.fields.heap_bytes());
-    out.push(if object.esi_base().is_some() { VERSION_ESI } else { VERSION });
+    out.push(match (url, object.esi_base()) {
+        (Some(_), _) => VERSION_URL,
+        (None, Some(_)) => VERSION_ESI,
+        (None, None) => VERSION,
+    });
     out.extend_from_slice(&object.status.to_le_bytes());
     for time in [object.stored_at, object.fresh_until] {
         out.extend_from_slice(&time.0.to_le_bytes());
@@ -51,8 +64,15 @@ pub(crate) fn encode(object: &Object) -> Vec<u8> {
         put(&mut out, name);
         put(&mut out, value);
     }
-    if let Some(base) = object.esi_base() {
-        put(&mut out, base);
+    match (url, object.esi_base()) {
+        (Some(url), base) => {
+            put_option(&mut out, base);
+            out.push(u8::from(url.is_https));
+            put(&mut out, url.host);
+            put(&mut out, url.uri);
+        }
+        (None, Some(base)) => put(&mut out, base),
+        (None, None) => {}
     }
     out
 }
@@ -60,11 +80,7 @@ pub(crate) fn encode(object: &Object) -> Vec<u8> {
 /// The object with this head and `body`. `None` if the bytes are of another version, or incomplete.
 pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
     let mut rest = Rest(bytes);
-    let has_esi = match rest.u8()? {
-        VERSION => false,
-        VERSION_ESI => true,
-        _ => return None,
-    };
+    let version = rest.u8()?;
     let status = rest.u16()?;
     let (stored_at, fresh_until) = (Time(rest.u64()?), Time(rest.u64()?));
     let (revalidate, error) = (rest.u64()?, rest.u64()?);
@@ -82,7 +98,17 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
         let (name, value) = (rest.text()?, rest.text()?);
         fields.push(name, value);
     }
-    let esi_base = if has_esi { Some(rest.text()?.into()) } else { None };
+    let (esi_base, url) = match version {
+        VERSION => (None, None),
+        VERSION_ESI => (Some(rest.text()?), None),
+        VERSION_URL => (rest.option()?, Some(rest.url()?)),
+        _ => return None,
+    };
+    let hold = Hold::of_read(esi_base.map(Box::from));
+    let hold = match url {
+        Some(url) => hold.at(url),
+        None => hold,
+    };
     rest.0.is_empty().then(|| Object {
         status,
         reason,
@@ -97,7 +123,7 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
         vary: VaryKey::from_parts(parts),
         cost_micros,
         prepared: Default::default(),
-        hold: Hold::of_read(esi_base),
+        hold,
     })
 }
 
@@ -153,6 +179,15 @@ impl<'a> Rest<'a> {
         self.take(usize::try_from(len).ok()?)
     }
 
+    fn url(&mut self) -> Option<Url<'a>> {
+        let is_https = match self.u8()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Url { is_https, host: self.text()?, uri: self.text()? })
+    }
+
     fn option(&mut self) -> Option<Option<&'a [u8]>> {
         match self.u8()? {
             0 => Some(None),
@@ -164,6 +199,7 @@ impl<'a> Rest<'a> {
 
 const VERSION: u8 = 1;
 const VERSION_ESI: u8 = 2;
+const VERSION_URL: u8 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -227,8 +263,29 @@ mod tests {
     }
 
     #[test]
+    fn a_page_with_a_url_comes_back_with_it_with_and_without_esi() {
+        let url = Url { is_https: true, host: b"a.example", uri: b"/a/b?c" };
+        for esi_base in [None, Some(&b"/a/"[..])] {
+            let object = Object { hold: Hold::of_page(esi_base.map(Box::from)).at(url), ..object() };
+            let bytes = encode(&object);
+            let back = decode(&bytes, object.body.clone()).expect("it is whole");
+            assert_eq!(bytes[0], 3);
+            assert_eq!(back.esi_base(), esi_base);
+            back.with_url(|back| assert_eq!(back, Some(url)));
+            assert_eq!(encode(&back), bytes);
+        }
+        object().with_url(|none| assert_eq!(none, None));
+    }
+
+    #[test]
     fn what_is_cut_or_damaged_is_no_head_and_never_panics() {
-        let object = Object { hold: Hold::of_page(Some((*b"/a").into())), ..object() };
+        let url = Url { is_https: false, host: b"a.example", uri: b"/" };
+        for hold in [Hold::of_page(Some((*b"/a").into())), Hold::default().at(url)] {
+            damage(Object { hold, ..object() });
+        }
+    }
+
+    fn damage(object: Object) {
         let bytes = encode(&object);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len], object.body.clone()).is_none(), "{len}");

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use larder_cache::{Hold, Mark, Object, Prepared, VaryKey};
+use larder_cache::{Hold, Mark, Object, Prepared, Url, VaryKey};
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
@@ -34,8 +34,15 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
-        hold: Hold::of_page(esi_base),
+        hold: Hold::of_page(esi_base).at(url_of(ex, cx)),
     }
+}
+
+/// What purges find a page by: as bans do, what a VCL has made of the client's URL.
+fn url_of<'a>(ex: &'a Exchange, cx: &'a Cx) -> Url<'a> {
+    let host: &[u8] = if ex.request.host.is_empty() { &cx.server(ex).name } else { &ex.request.host };
+    let uri = ex.request.way.url.as_deref().unwrap_or(ex.asked.head.target());
+    Url { is_https: ex.asked.client.is_secure(), host, uri }
 }
 
 /// Gives an answer that is whole to those who wait for it, and keeps it for nobody else.
@@ -54,7 +61,8 @@ pub fn share(storing: Storing, answer: &Answer, bytes: Bytes, kept: Kept, backen
 pub fn mark(mark: Mark, zone: usize, answer: &Answer, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
     let (writer, body) = cx.zone(zone).body(&ex.upstream.cache_key, Some(0), None);
     writer.finish();
-    Object { hold: Hold::marked(mark), prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
+    let hold = Hold::marked(mark).at(url_of(ex, cx));
+    Object { hold, prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
 }
 
 /// A copy of `object` that is fresh again, after the origin confirmed it: with other fields, and for other requests, if
