@@ -6,6 +6,9 @@
 //!
 //! A zone with shelves has its bans on all of them, each at its place in the log: that is what tells which bans a page
 //! from there was stored before, and not the time, which may have been set back.
+//!
+//! A ban drops pages, or ends their freshness: such a page is stale from then on, whether it was in memory when the ban was
+//! made, on a disk, or on its way.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_http::{Fields, Time};
 use parking_lot::{Mutex, RwLock};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What a ban says of a page `P`.
 pub trait Condition<P>: Send + Sync {
@@ -36,8 +40,52 @@ pub trait Condition<P>: Send + Sync {
     /// Whether it looks at the request for which a page is tested, so that nobody can test one beforehand.
     fn asks_request(&self) -> bool;
 
+    /// What becomes of the pages for which it holds.
+    fn effect(&self) -> Effect {
+        Effect::Drop
+    }
+
+    /// Whether to test a page takes less than a µs, so that thousands of such bans hold up nobody.
+    fn is_quick(&self) -> bool {
+        false
+    }
+
     /// Whether it holds for a page, as it was when the ban was made. What cannot be evaluated holds.
     fn holds(&self, page: &P, request: &Asking<'_>, made_at: Time) -> bool;
+}
+
+/// What becomes of the pages that a ban means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They may not be used any more.
+    Drop,
+    /// They are stale from the time of the ban on.
+    EndFreshness,
+}
+
+/// What bans have made of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Banned {
+    /// It may not be used any more.
+    Gone,
+    /// It is stale.
+    Stale(Stale),
+}
+
+/// A page that is stale for a ban.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// From when on.
+    pub since: Time,
+    /// The number of the newest ban that it was tested by.
+    pub(crate) tested: u64,
+}
+
+impl Stale {
+    /// The earlier one of both.
+    fn earlier(so_far: Option<Time>, since: Time) -> Option<Time> {
+        Some(so_far.map_or(since, |so_far| so_far.min(since)))
+    }
 }
 
 /// Makes a condition of its words, as a disk has kept them.
@@ -136,6 +184,8 @@ pub(crate) struct Bans<P> {
 
 struct Ban<P> {
     number: u64,
+    /// The hash of its words.
+    hash: u64,
     made_at: Time,
     condition: Arc<dyn Condition<P>>,
     is_done: AtomicBool,
@@ -152,6 +202,11 @@ struct List<P> {
 }
 
 impl<P> Ban<P> {
+    fn new(number: u64, made_at: Time, condition: Arc<dyn Condition<P>>, is_done: bool) -> Self {
+        let hash = xxh3_64(condition.words().as_bytes());
+        Self { number, hash, made_at, condition, is_done: AtomicBool::new(is_done) }
+    }
+
     /// Whether it was made until then; one of the future is from before the clock was set back.
     fn is_old(&self, until: Time, now: Time) -> bool {
         self.made_at <= until || self.made_at > now
@@ -212,21 +267,26 @@ impl<P> Bans<P> {
         self.newest() + 1
     }
 
-    /// Adds a ban, and returns its number. Earlier ones of the same words are done.
+    /// Adds a ban, and returns its number. Earlier ones of the same words are done. For this, [`Bans::order`] is held.
     pub(crate) fn add(&self, condition: Arc<dyn Condition<P>>, now: Time) -> u64 {
+        let ban = Ban::new(self.next(), now, Arc::clone(&condition), false);
+        let (number, hash) = (ban.number, ban.hash);
         let mut list = self.list.write();
-        let number = self.next();
+        list.bytes += condition.bytes();
+        list.bans.push_back(ban);
+        self.cut(&mut list);
+        self.newest.store(number, Ordering::Release);
+        drop(list);
         if condition.is_timeless() {
-            let is_same = |ban: &&Ban<P>| ban.condition.words() == condition.words();
+            // Not before: until the new one is there, the old one holds. Who tests pages need not wait for this.
+            let list = self.list.read();
+            let is_same =
+                |ban: &&Ban<P>| ban.hash == hash && ban.number < number && ban.condition.words() == condition.words();
             for ban in list.bans.iter().filter(is_same) {
                 let was_done = ban.is_done.swap(true, Ordering::Relaxed);
                 self.counts.replaced.fetch_add(u64::from(!was_done), Ordering::Relaxed);
             }
         }
-        list.bytes += condition.bytes();
-        list.bans.push_back(Ban { number, made_at: now, condition, is_done: AtomicBool::new(false) });
-        self.cut(&mut list);
-        self.newest.store(number, Ordering::Release);
         number
     }
 
@@ -255,7 +315,7 @@ impl<P> Bans<P> {
         let mut numbers = Vec::with_capacity(found.len());
         for (number, ((made_at, condition), is_done)) in (0..first).rev().zip(found.into_iter().zip(are_done)) {
             list.bytes += condition.bytes();
-            list.bans.push_front(Ban { number, made_at, condition, is_done: AtomicBool::new(is_done) });
+            list.bans.push_front(Ban::new(number, made_at, condition, is_done));
             numbers.push(number);
         }
         self.cut(&mut list);
@@ -274,28 +334,39 @@ impl<P> Bans<P> {
         }
     }
 
-    /// Whether a page may not be used any more. One that may is not tested by the same bans again.
+    /// What bans have made of a page; `None` for one that is as it was, which is not tested by the same bans again.
     #[inline]
-    pub(crate) fn cover(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> bool {
-        tested.number() != self.newest() && self.test(page, tested, request)
+    pub(crate) fn cover(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> Option<Banned> {
+        if tested.number() == self.newest() { None } else { self.test(page, tested, request) }
     }
 
     #[cold]
-    fn test(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> bool {
+    fn test(&self, page: &P, tested: &Tested, request: &Asking<'_>) -> Option<Banned> {
         let list = self.list.read();
         let before = tested.number();
-        let mut count = 0;
-        let covers = |ban: &Ban<P>| {
-            let is_done = ban.is_done.load(Ordering::Relaxed);
-            count += u64::from(!is_done);
-            !is_done && ban.condition.holds(page, request, ban.made_at)
-        };
-        let is_covered = list.bans.iter().rev().take_while(|ban| ban.number > before).any(covers) || list.cut > before;
-        self.counts.tested.fetch_add(count, Ordering::Relaxed);
-        if !is_covered {
-            tested.raise(self.newest_of(&list));
+        let (mut count, mut since, mut is_gone) = (0, None, false);
+        let later = list.bans.iter().rev().take_while(|ban| ban.number > before);
+        for ban in later.filter(|ban| !ban.is_done.load(Ordering::Relaxed)) {
+            count += 1;
+            match ban.condition.holds(page, request, ban.made_at).then(|| ban.condition.effect()) {
+                Some(Effect::Drop) => {
+                    is_gone = true;
+                    break;
+                }
+                Some(Effect::EndFreshness) => since = Stale::earlier(since, ban.made_at),
+                None => {}
+            }
         }
-        is_covered
+        self.counts.tested.fetch_add(count, Ordering::Relaxed);
+        if is_gone || list.cut > before {
+            return Some(Banned::Gone);
+        }
+        let newest = self.newest_of(&list);
+        let Some(since) = since else {
+            tested.raise(newest);
+            return None;
+        };
+        Some(Banned::Stale(Stale { since, tested: newest }))
     }
 
     /// The number of a page from a shelf that says which is its first ban since; `newest` was the newest before it was read.
@@ -318,9 +389,17 @@ impl<P> Bans<P> {
         let list = self.list.read();
         let request = Asking { url: b"", fields: &Fields::new() };
         let later = list.bans.iter().rev().take_while(|ban| ban.number >= since);
-        let mut meant = later.filter(|ban| !ban.is_done.load(Ordering::Relaxed));
-        let covers = |ban: &Ban<P>| ban.condition.asks_request() || ban.condition.holds(page, &request, ban.made_at);
-        list.cut >= since || meant.by_ref().take(TESTS_MAX).any(covers) || meant.next().is_some()
+        let (mut tests_left, mut quick_left) = (TESTS_MAX, QUICK_TESTS_MAX);
+        for ban in later.filter(|ban| !ban.is_done.load(Ordering::Relaxed)) {
+            let left = if ban.condition.is_quick() { &mut quick_left } else { &mut tests_left };
+            let covers =
+                |ban: &Ban<P>| ban.condition.asks_request() || ban.condition.holds(page, &request, ban.made_at);
+            if *left == 0 || covers(ban) {
+                return true;
+            }
+            *left -= 1;
+        }
+        list.cut >= since
     }
 
     /// Whether there are bans that pages can be tested by beforehand, made until then.
@@ -328,14 +407,17 @@ impl<P> Bans<P> {
         self.list.read().bans.iter().any(|ban| ban.is_ready(until, now))
     }
 
-    /// Tests a page beforehand by the bans made until then that look at no request. True if one covers it.
-    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, until: Time, now: Time) -> bool {
+    /// Tests a page beforehand by the bans made until then that look at no request. `None` for one that is as it was.
+    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, until: Time, now: Time) -> Option<Banned> {
         let list = self.list.read();
         let before = tested.number();
+        if list.cut > before {
+            return Some(Banned::Gone);
+        }
         let concerns = |ban: &&Ban<P>| ban.number > before;
         let request = Asking { url: b"", fields: &Fields::new() };
-        // The last of those in a row that do not cover it.
-        let (mut passed, mut is_in_a_row) = (before, true);
+        // The last of those in a row that were tried, and do not drop it.
+        let (mut passed, mut is_in_a_row, mut since) = (before, true, None);
         for ban in list.bans.iter().filter(concerns) {
             if ban.is_done.load(Ordering::Relaxed) {
                 // Another one stands in its place.
@@ -343,16 +425,21 @@ impl<P> Bans<P> {
                 is_in_a_row = false;
             } else {
                 self.counts.tested_ahead.fetch_add(1, Ordering::Relaxed);
-                if ban.condition.holds(page, &request, ban.made_at) {
-                    return true;
+                match ban.condition.holds(page, &request, ban.made_at).then(|| ban.condition.effect()) {
+                    Some(Effect::Drop) => return Some(Banned::Gone),
+                    Some(Effect::EndFreshness) => since = Stale::earlier(since, ban.made_at),
+                    None => {}
                 }
             }
             if is_in_a_row {
                 passed = ban.number;
             }
         }
+        if let Some(since) = since {
+            return Some(Banned::Stale(Stale { since, tested: passed }));
+        }
         tested.raise(passed);
-        false
+        None
     }
 
     /// The number of the last ban that was made until then.
@@ -419,7 +506,9 @@ impl<P> Bans<P> {
 
 /// How many bans there may be. Beyond that the oldest are forgotten, with all pages that they were not tried on.
 const BANS_MAX: usize = 100_000;
-/// How many bans a page is tested by that nobody has asked for.
+/// How many bans a page is tested by that nobody has asked for, and how many quick ones.
 const TESTS_MAX: usize = 256;
+/// See [`TESTS_MAX`].
+const QUICK_TESTS_MAX: usize = 16_384;
 /// How much memory all bans may take, in bytes: 100,000 with a regular expression or two each.
 const BYTES_MAX: usize = 256 << 20;

@@ -427,6 +427,20 @@ impl Entry {
         coming
     }
 
+    /// Puts `object` in the place of `old`, with the same body and `Vary`. False if `old` is not a variant any more.
+    pub(crate) fn exchange(&self, old: &Arc<Object>, object: &Arc<Object>) -> bool {
+        let state = self.state.lock();
+        let current = self.newest.load_full();
+        if self.is_gone() || !each(&current).any(|variant| Arc::ptr_eq(variant, old)) {
+            return false;
+        }
+        let exchanged = |variant| Arc::clone(if Arc::ptr_eq(variant, old) { object } else { variant });
+        let over = self.put(list_of(each(&current).map(exchanged).collect()));
+        drop(state);
+        drop((over, current));
+        true
+    }
+
     /// Does not store the pages on their way for which `is_meant` is true, and returns their number. Who waits for them
     /// gets them.
     pub(crate) fn drop_coming(&self, is_meant: impl Fn(&Object) -> bool) -> usize {

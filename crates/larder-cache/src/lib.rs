@@ -38,7 +38,7 @@ mod url;
 pub mod vary;
 mod zone;
 
-pub use bans::{Asking, BanStats, Condition, Listed, Reader, Unread};
+pub use bans::{Asking, BanStats, Banned, Condition, Effect, Listed, Reader, Stale, Unread};
 pub use flight::{Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};

@@ -171,7 +171,7 @@ impl Zone {
     }
 
     /// Makes complete objects of `entry` variants. True if there is a new one.
-    pub(crate) fn settle(&self, entry: &Arc<Entry>) -> bool {
+    pub(crate) fn settle(self: &Arc<Self>, entry: &Arc<Entry>) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         let settled = entry.settle();
         if !settled.stored.is_empty() || settled.withdrawn > 0 {
@@ -185,7 +185,7 @@ impl Zone {
         for (object, replaces) in &settled.roomless {
             self.not_kept(entry, object, replaces.as_ref());
         }
-        settled.stored.iter().for_each(|object| self.shelve(entry, object));
+        settled.stored.iter().for_each(|object| self.keep(entry, object));
         !settled.stored.is_empty()
     }
 }

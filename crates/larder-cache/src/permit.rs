@@ -136,7 +136,7 @@ impl Permit {
             if old.vary != object.vary {
                 self.zone.shelves().remove_variant(self.entry.key_bytes(), old, object.stored_at);
             }
-            self.zone.shelve(&self.entry, &object);
+            self.zone.keep(&self.entry, &object);
             self.zone.reweigh(&self.entry);
         }
         // Requests that waited for another variant look up again, and find what is here.

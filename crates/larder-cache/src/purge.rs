@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use larder_http::Time;
 
+use crate::bans::{Stale, Tested};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::object::{Hold, Object};
@@ -65,6 +66,39 @@ impl Zone {
         }
         self.reweigh(&entry);
         (meant.len() + coming).max(unread)
+    }
+
+    /// Puts a page that is stale for a ban in the place of `old`, unless that is stale already, and returns it. `None` if
+    /// `old` is not a variant any more, or there is no room: then it is dropped.
+    pub(crate) fn end_freshness(self: &Arc<Self>, old: &Arc<Object>, stale: Stale, now: Time) -> Option<Arc<Object>> {
+        let entry = old.hold.home().and_then(|home| home.entry.upgrade())?;
+        let since = stale.since.min(now);
+        if !old.is_fresh(since) {
+            old.hold.tested.raise(stale.tested);
+            return entry.has(old).then(|| Arc::clone(old));
+        }
+        let by = Shorter { ttl: Duration::ZERO, grace: None, keep: None };
+        let mut object = by.of(old, since);
+        object.hold.tested = Tested::by(stale.tested);
+        object.take_forms_of(old);
+        let object = self.charged(&entry, object);
+        if !object.is_charged() {
+            self.lost(old, now);
+            return None;
+        }
+        let is_exchanged = entry.exchange(old, &object);
+        self.reweigh(&entry);
+        is_exchanged.then_some(object)
+    }
+
+    /// The same, and has the disks have it that wait for the other one. False if that is not a variant any more.
+    pub(crate) fn make_stale(self: &Arc<Self>, old: &Arc<Object>, stale: Stale, now: Time) -> bool {
+        let Some(object) = self.end_freshness(old, stale, now) else { return false };
+        let entry = object.hold.home().and_then(|home| home.entry.upgrade());
+        if let Some(entry) = entry.filter(|entry| entry.is_at_work()) {
+            self.keep(&entry, &object);
+        }
+        true
     }
 
     /// Whether there is a page under `key`, or may be one on disk, or one is being fetched.

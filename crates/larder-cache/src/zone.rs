@@ -14,7 +14,7 @@ use larder_store::{
 };
 use parking_lot::Mutex;
 
-use crate::bans::{Asking, BanStats, Bans, Condition, Listed, Reader, Unread};
+use crate::bans::{Asking, BanStats, Banned, Bans, Condition, Listed, Reader, Unread};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
@@ -283,16 +283,39 @@ impl Zone {
         self.bans.tested_before(first, newest)
     }
 
-    /// Whether a page that was found may not be used: a ban covers it. Then it is dropped.
+    /// What bans have made of a page that was found, which [`enforce`](Self::enforce) carries out; `None` for one that is
+    /// as it was.
     #[inline]
-    pub fn is_banned(&self, object: &Object, request: &Asking<'_>) -> bool {
+    pub fn banned(&self, object: &Object, request: &Asking<'_>) -> Option<Banned> {
         self.bans.cover(object, &object.hold.tested, request)
     }
 
-    /// Drops a page that a ban covers, from memory and disk. The next lookup finds another, or none.
-    pub fn drop_banned(&self, object: &Arc<Object>, now: Time) {
-        self.bans.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        self.drop_covered(object, now);
+    /// Has a page be what bans have made of it: drops it from memory and disk, or puts one in its place that is stale. The
+    /// next lookup finds that, or another, or none.
+    pub fn enforce(self: &Arc<Self>, banned: Banned, object: &Arc<Object>, now: Time) {
+        match banned {
+            Banned::Gone => {
+                self.bans.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                self.drop_covered(object, now);
+            }
+            Banned::Stale(stale) => drop(self.make_stale(object, stale, now)),
+        }
+    }
+
+    /// Makes a page that has just become a variant what bans have made of it since its fetch began, and writes it to the
+    /// shelves if it may be used.
+    pub(crate) fn keep(self: &Arc<Self>, entry: &Arc<Entry>, object: &Arc<Object>) {
+        let tested = &object.hold.tested;
+        let is_new = tested.number() == self.newest_ban();
+        match if is_new { None } else { self.bans.look_ahead(object, tested, Time(u64::MAX), Time(u64::MAX)) } {
+            None => self.shelve(entry, object),
+            Some(banned @ Banned::Gone) => self.enforce(banned, object, object.stored_at),
+            Some(Banned::Stale(stale)) => {
+                if let Some(stale) = self.end_freshness(object, stale, object.stored_at) {
+                    self.shelve(entry, &stale);
+                }
+            }
+        }
     }
 
     fn drop_covered(&self, object: &Arc<Object>, now: Time) {
@@ -300,31 +323,40 @@ impl Zone {
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The pages in memory for which `is_meant` is true, which runs under a lock.
+    pub(crate) fn objects(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<Weak<Object>> {
+        let (era, mut all) = (self.era(), Vec::new());
+        self.memory.shelf().sweep_all(|entry| {
+            if entry.era() == era {
+                let variants = entry.variants();
+                all.extend(each(&variants).filter(|object| is_meant(object)).map(Arc::downgrade));
+            }
+            true
+        });
+        all
+    }
+
     /// Tests the pages in memory by the bans made until then that look at no request, and drops those that are covered;
     /// then forgets the bans by which all were tested, and that no shelf needs. Calls `pause` after a few pages each, and
     /// gives up when that returns false. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
-    pub fn look_ahead(&self, until: Time, now: Time, mut pause: impl FnMut() -> bool) -> Lurked {
+    pub fn look_ahead(self: &Arc<Self>, until: Time, now: Time, mut pause: impl FnMut() -> bool) -> Lurked {
         let mut lurked = Lurked::default();
         if !self.bans.has_work(until, now) {
             return lurked;
         }
         let (era, newest) = (self.era(), self.newest_ban());
-        let mut all: Vec<Weak<Object>> = Vec::new();
-        self.memory.shelf().sweep_all(|entry| {
-            if entry.era() == era {
-                let variants = entry.variants();
-                let untested = each(&variants).filter(|object| object.hold.tested.number() != newest);
-                all.extend(untested.map(Arc::downgrade));
-            }
-            true
-        });
+        let all = self.objects(|object| object.hold.tested.number() != newest);
         for some in all.chunks(AT_ONCE) {
             for object in some.iter().filter_map(Weak::upgrade) {
                 lurked.tested += 1;
-                if self.bans.look_ahead(&object, &object.hold.tested, until, now) {
-                    self.bans.counts.dropped_ahead.fetch_add(1, Ordering::Relaxed);
-                    self.drop_covered(&object, now);
-                    lurked.dropped += 1;
+                match self.bans.look_ahead(&object, &object.hold.tested, until, now) {
+                    None => {}
+                    Some(Banned::Gone) => {
+                        self.bans.counts.dropped_ahead.fetch_add(1, Ordering::Relaxed);
+                        self.drop_covered(&object, now);
+                        lurked.dropped += 1;
+                    }
+                    Some(Banned::Stale(stale)) => drop(self.make_stale(&object, stale, now)),
                 }
             }
             if !pause() {

@@ -10,12 +10,14 @@ pub(super) struct OfText {
     asked: AtomicU32,
     is_timeless: bool,
     asks_request: bool,
+    effect: Effect,
 }
 
 impl OfText {
     /// One that looks at no request.
     pub(super) fn of_page(text: &'static str) -> Self {
-        Self { text, asked: AtomicU32::new(0), is_timeless: false, asks_request: false }
+        let effect = Effect::Drop;
+        Self { text, asked: AtomicU32::new(0), is_timeless: false, asks_request: false, effect }
     }
 }
 
@@ -30,6 +32,10 @@ impl Condition<Object> for OfText {
 
     fn asks_request(&self) -> bool {
         self.asks_request
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
     }
 
     fn holds(&self, page: &Object, request: &Asking<'_>, _: Time) -> bool {
@@ -48,11 +54,11 @@ pub(super) fn of_disk(words: &str) -> Arc<dyn Condition<Object>> {
 }
 
 pub(super) fn of_text(text: &'static str) -> Arc<OfText> {
-    Arc::new(OfText { text, asked: AtomicU32::new(0), is_timeless: true, asks_request: true })
+    Arc::new(OfText { is_timeless: true, asks_request: true, ..OfText::of_page(text) })
 }
 
 pub(super) fn is_banned(zone: &Zone, page: &Object) -> bool {
-    zone.is_banned(page, &Asking { url: b"/", fields: &Fields::new() })
+    zone.banned(page, &Asking { url: b"/", fields: &Fields::new() }).is_some()
 }
 
 #[test]
@@ -67,7 +73,7 @@ fn a_ban_covers_the_pages_before_it_for_which_it_holds() {
     assert_eq!(ban.asked.load(Ordering::Relaxed), 2, "the page that came later is not asked");
     assert!(!is_banned(&zone, &two));
     assert_eq!(ban.asked.load(Ordering::Relaxed), 2, "a page is tested once");
-    zone.drop_banned(&one, at(2));
+    zone.enforce(Banned::Gone, &one, at(2));
     assert_eq!(
         (told(&worker.ask(b"a", &lock(), 2)), told(&worker.ask(b"b", &lock(), 2))),
         ("miss".into(), "hit two".into())
@@ -101,7 +107,7 @@ fn a_later_ban_of_the_same_words_takes_the_place_of_an_earlier_one_unless_its_ti
         let zone = zone(1 << 20);
         let mut worker = Worker::new(&zone);
         let page = worker.store(KEY, "one", 0);
-        let ban = || Arc::new(OfText { text: "two", asked: AtomicU32::new(0), is_timeless, asks_request: true });
+        let ban = || Arc::new(OfText { is_timeless, asks_request: true, ..OfText::of_page("two") });
         let first = ban();
         zone.ban(Arc::clone(&first) as Arc<dyn Condition<Object>>, at(1));
         let (before, second) = (zone.newest_ban(), zone.ban(ban(), at(2)));
@@ -200,4 +206,72 @@ fn beyond_their_memory_the_oldest_bans_go_with_the_pages_that_they_were_not_trie
     zone.ban(Arc::new(Big), at(9));
     assert_eq!(zone.bans().len(), 2);
     assert_eq!([&before, &tried, &later].map(|page| is_banned(&zone, page)), [true, false, false]);
+}
+
+/// A soft one that looks at no request.
+fn soft(text: &'static str) -> Arc<OfText> {
+    Arc::new(OfText { effect: Effect::EndFreshness, ..OfText::of_page(text) })
+}
+
+/// What a hit of a page comes to, at the time of the clock, when bans have made of it what they do.
+fn look(worker: &mut Worker, key: &[u8], now: u64) -> String {
+    let Verdict::Hit(page) = worker.ask(key, &lock(), now) else { return told(&worker.ask(key, &lock(), now)) };
+    let Some(banned) = worker.zone.banned(&page, &Asking { url: b"/", fields: &Fields::new() }) else {
+        return "hit".into();
+    };
+    worker.zone.enforce(banned, &page.to_arc(), at(now));
+    drop(page);
+    let verdict = worker.ask(key, &lock(), now);
+    if let Verdict::Stale { object, .. } = &verdict {
+        assert!(!is_banned(&worker.zone, object), "it is tested once");
+    }
+    told(&verdict)
+}
+
+#[test]
+fn a_soft_ban_ends_the_freshness_of_the_pages_before_it() {
+    for is_ahead in [false, true] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        worker.store(b"a", "one", 0);
+        worker.store(b"b", "two", 0);
+        for now in [2, 3] {
+            zone.ban(soft("one"), at(now));
+        }
+        worker.store(b"c", "one", 3);
+        if is_ahead {
+            assert_eq!(zone.look_ahead(at(3), at(4), || true).dropped, 0);
+        }
+        let seen = [&b"a"[..], b"b", b"c"].map(|key| look(&mut worker, key, 4));
+        assert_eq!(seen, ["stale one updating=false", "hit", "hit"], "{is_ahead}");
+        let Verdict::Stale { object, .. } = worker.ask(b"a", &lock(), 4) else { panic!("it is stale") };
+        // From the first on, and its grace goes on.
+        assert_eq!((object.stored_at, object.fresh_until), (at(0), at(2)));
+        assert_eq!((object.stale_while_revalidate, object.stale_if_error), (secs(5), secs(20)));
+        let again = object.to_arc();
+        zone.ban(soft("one"), at(5));
+        assert!(is_banned(&zone, &again));
+        zone.look_ahead(at(5), at(5), || true);
+        assert!(zone.keeps(&again) && !is_banned(&zone, &again), "what is stale stays as it is");
+        zone.ban(of_text("one"), at(6));
+        zone.ban(soft("one"), at(6));
+        let banned = zone.banned(&again, &Asking { url: b"/", fields: &Fields::new() });
+        assert_eq!(banned, Some(Banned::Gone), "of two the stricter counts");
+    }
+}
+
+#[test]
+fn what_is_being_fetched_when_a_soft_ban_is_made_is_stored_as_stale() {
+    for (text, expected) in [("one", "stale one updating=false"), ("two", "hit two")] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        let mut permit = worker.permit(KEY, &Rules::default(), 0);
+        zone.ban(soft("one"), at(1));
+        let (mut writer, body) = zone.body(KEY, None, None);
+        permit.begin(page(body, 2));
+        writer.append(Bytes::from_static(text.as_bytes())).expect("it is stored");
+        writer.finish();
+        permit.complete();
+        assert_eq!(told(&worker.ask(KEY, &lock(), 2)), expected);
+    }
 }

@@ -228,3 +228,23 @@ fn to_take_over_bans_is_linear_and_holds_up_nobody_who_asks_for_pages() {
     let mut worker = TAKES_OVER.take().expect("it was put there");
     assert_eq!(judged(&mut worker, KEY), "hit one");
 }
+
+/// It is tested when it has come, so that it need not be tested by bans of before when it is read.
+#[test]
+fn a_page_that_is_fetched_while_others_are_banned_goes_to_the_disk() {
+    for (text, written) in [("one", 0), ("two", 1)] {
+        let folder = folder();
+        let disk = open(folder.path());
+        let mut worker = on(&disk);
+        let key = KeyRef::new(KEY);
+        let mut permit = worker.zone.permit(&mut worker.front, &key, at(0)).expect("there is room");
+        let (mut writer, body) = worker.zone.body(KEY, None, None);
+        worker.zone.ban(Arc::new(bans::OfText::of_page("one")), at(1));
+        permit.begin(varied(body, &[], "", 2));
+        writer.append(Bytes::from_static(text.as_bytes())).expect("it is stored");
+        writer.finish();
+        permit.complete();
+        assert!(disk.shelf.flush_blocking());
+        assert_eq!(disk.shelf.stats().objects, written, "{text}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Asking, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
+use larder_cache::{Asking, Banned, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
 use larder_http::{Time, status};
 use larder_store::BodyState;
 
@@ -85,8 +85,11 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         let request = larder_cache::selecting(&ex.asked.head.fields);
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, now)
     };
+    if let Some((banned, object)) = banned_of(&verdict, zone, ex) {
+        drop(verdict);
+        return enforce(banned, index, &object, ex, cx);
+    }
     match verdict {
-        Verdict::Hit(object) if is_banned(zone, &object, ex) => banned(index, &object.to_arc(), ex, cx),
         Verdict::Hit(object) if object.body.whole().is_none() && !object.body.is_here() => {
             lost(index, &object.to_arc(), ex, cx)
         }
@@ -97,10 +100,6 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             Found::Turn(turn) => turned(turn, ex),
         },
         Verdict::Stale { object, permit, .. } => {
-            if is_banned(zone, &object, ex) {
-                drop(permit);
-                return banned(index, &object.to_arc(), ex, cx);
-            }
             if object.body.whole().is_none() && !object.body.is_here() {
                 drop(permit);
                 return lost(index, &object.to_arc(), ex, cx);
@@ -188,16 +187,31 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     Step::LookInZone(index)
 }
 
-/// Whether a ban covers a page that was found.
+/// What bans have made of a page that was found.
 #[inline]
-fn is_banned(zone: &Zone, object: &Object, ex: &Exchange) -> bool {
-    let head = &ex.asked.head;
-    zone.is_banned(object, &Asking { url: head.target(), fields: &head.fields })
+fn banned_of(verdict: &Verdict, zone: &Zone, ex: &Exchange) -> Option<(Banned, Arc<Object>)> {
+    let (Verdict::Hit(object) | Verdict::Stale { object, .. }) = verdict else { return None };
+    Some((banned(zone, object, ex)?, object.to_arc()))
 }
 
-/// A page that a ban covers: it is dropped, and the zone is asked again without it.
-fn banned(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
-    cx.zone(index).drop_banned(object, cx.now());
+#[inline]
+fn banned(zone: &Zone, object: &Object, ex: &Exchange) -> Option<Banned> {
+    let head = &ex.asked.head;
+    zone.banned(object, &Asking { url: head.target(), fields: &head.fields })
+}
+
+/// Whether bans leave nothing of a page that arrives to a request: it is dropped, or is stale and has no grace.
+fn is_banned(zone: &Zone, object: &Object, ex: &Exchange, cx: &Cx) -> bool {
+    match banned(zone, object, ex) {
+        None => false,
+        Some(Banned::Gone) => true,
+        Some(Banned::Stale(stale)) => cx.now().since(stale.since) >= object.stale_while_revalidate,
+    }
+}
+
+/// A page is what bans have made of it, and the zone is asked again.
+fn enforce(banned: Banned, index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.zone(index).enforce(banned, object, cx.now());
     ex.upstream.lost_pages += 1;
     match cx.origin(ex) {
         Some(origin) if ex.upstream.lost_pages > LOST_PAGES_MAX => missed("banned", origin, ex, cx),
@@ -290,7 +304,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
             passed(far_range::DETAIL, ex, cx)
         }
-        Woken::Filling { object, .. } if is_banned(cx.zone(waiting.zone), &object, ex) => {
+        Woken::Filling { object, .. } if is_banned(cx.zone(waiting.zone), &object, ex, cx) => {
             match policy::miss(origin, ex, cx) {
                 None => missed_anew(waiting.zone, ex, cx),
                 Some(turn) => turned(turn, ex),
