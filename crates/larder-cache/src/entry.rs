@@ -193,6 +193,11 @@ impl Entry {
         self.era
     }
 
+    /// The half of the key's hash that a shelf uses.
+    pub(crate) fn key_hash(&self) -> u64 {
+        self.hash as u64
+    }
+
     pub(crate) fn key_bytes(&self) -> &[u8] {
         &self.key
     }

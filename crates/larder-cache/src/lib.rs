@@ -30,6 +30,7 @@ mod purge;
 pub mod rfc9111;
 mod rules;
 mod shelves;
+mod stamps;
 mod stats;
 pub mod storable;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use prepared::Prepared;
 pub use purge::Shorter;
 pub use rules::Rules;
 pub use shelves::{Member, Placing, Shelves, object_of_head};
+pub use stamps::Moment;
 pub use stats::ZoneStats;
 pub use storable::Ignore;
 pub use url::Url;

@@ -14,6 +14,7 @@ use crate::flight::{Flight, Outcome};
 use crate::front::Front;
 use crate::key::KeyRef;
 use crate::object::Object;
+use crate::stamps::Moment;
 use crate::url::Located;
 use crate::zone::Zone;
 
@@ -31,8 +32,8 @@ use crate::zone::Zone;
 pub struct Permit {
     zone: Arc<Zone>,
     entry: Arc<Entry>,
-    /// The number of the newest ban when the fetch began: what is stored is tested by all that came later.
-    since_ban: u64,
+    /// When the fetch began: what is stored is tested by all bans that came later, and not kept after a purge of its key.
+    since: Moment,
     role: Role,
 }
 
@@ -76,21 +77,26 @@ impl Permit {
 
     fn new(zone: &Arc<Zone>, entry: &Arc<Entry>, role: Role) -> Self {
         entry.add_permit();
-        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), since_ban: zone.newest_ban(), role }
+        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), since: zone.moment(), role }
     }
 
-    /// Has what is stored be tested by all bans behind this number, instead of those behind that of the lookup: the fetch
-    /// began earlier.
-    pub fn fetched_since(&mut self, ban: u64) {
-        self.since_ban = self.since_ban.min(ban);
+    /// Has what is stored be meant by all bans and purges since then, instead of since the lookup: the fetch began earlier.
+    pub fn fetched_since(&mut self, began: Moment) {
+        let Moment { ban, purge } = self.since;
+        self.since = Moment { ban: ban.min(began.ban), purge: purge.min(began.purge) };
     }
 
     /// Spares what is stored the test by these bans, which were made by who fetched it, unless there was another one
     /// between.
     pub fn spare(&mut self, bans: RangeInclusive<u64>) {
-        if self.since_ban + 1 >= *bans.start() {
-            self.since_ban = self.since_ban.max(*bans.end());
+        if self.since.ban + 1 >= *bans.start() {
+            self.since.ban = self.since.ban.max(*bans.end());
         }
+    }
+
+    /// Whether the key was purged since the fetch began.
+    fn is_purged(&self) -> bool {
+        self.zone.stamps.is_purged(self.entry.key_hash(), self.since.purge)
     }
 
     /// Publishes an object whose head is known and may be stored. Waiting requests stream from its body, and when the
@@ -99,9 +105,10 @@ impl Permit {
     /// If the zone has no room for the head, or the body is not stored, the object is only shared with the requests
     /// that wait now. The object that it would have replaced is dropped, because it is out of date.
     pub fn begin(&mut self, mut object: Object) -> Arc<Object> {
-        object.hold.tested = Tested::by(self.since_ban);
+        object.hold.tested = Tested::by(self.since.ban);
         let object = self.zone.charged(&self.entry, object);
-        let kept = object.is_charged() && object.body.is_stored();
+        let is_purged = self.is_purged();
+        let kept = object.is_charged() && object.body.is_stored() && !is_purged;
         let (flight, refetch) = match mem::replace(&mut self.role, Role::Over) {
             Role::Plain | Role::Over => (None, None),
             Role::Lead(flight) => (Some(flight), None),
@@ -112,6 +119,8 @@ impl Permit {
         self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
         if !kept {
             self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed);
+        }
+        if !kept && !is_purged {
             self.zone.not_kept(&self.entry, &object, refetch.as_ref());
         }
         self.role = Role::Begun { refetch };
@@ -125,13 +134,13 @@ impl Permit {
     /// The origin confirmed `old` by a 304: `object`, with the same body and new times, replaces it and takes its
     /// forms, and its URL unless it has one.
     pub fn freshen(mut self, old: &Arc<Object>, mut object: Object) -> Arc<Object> {
-        object.hold.tested = Tested::by(self.since_ban);
+        object.hold.tested = Tested::by(self.since.ban);
         if object.hold.located == Located::Unknown {
             object.hold.located = old.hold.located.clone();
         }
         object.take_forms_of(old);
         let object = self.zone.charged(&self.entry, object);
-        if object.is_charged() && self.entry.replace(old, &object) {
+        if object.is_charged() && !self.is_purged() && self.entry.replace(old, &object) {
             self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
             if old.vary != object.vary {
                 self.zone.shelves().remove_variant(self.entry.key_bytes(), old, object.stored_at);
@@ -172,10 +181,10 @@ impl Permit {
     /// Remembers in place of a page what `object`, which has an empty body, stands for: all who wait fetch for
     /// themselves, and lookups find it until it is stale.
     pub fn remember(mut self, mut object: Object) {
-        object.hold.tested = Tested::by(self.since_ban);
+        object.hold.tested = Tested::by(self.since.ban);
         let object = self.zone.charged(&self.entry, object);
         self.zone.counts.uncacheable.fetch_add(1, Ordering::Relaxed);
-        if object.is_charged() {
+        if object.is_charged() && !self.is_purged() {
             self.entry.remember(&object);
             self.zone.reweigh(&self.entry);
         }

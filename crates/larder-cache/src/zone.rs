@@ -20,6 +20,7 @@ use crate::key::KeyRef;
 use crate::memory::Memory;
 use crate::object::{Home, Object};
 use crate::shelves::{self, Shelves};
+use crate::stamps::{Moment, Stamps};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 
 /// The limits of a zone with its own memory.
@@ -45,6 +46,7 @@ pub struct Zone {
     /// written. It is at most a sixteenth of `inactive`.
     use_step_secs: AtomicU64,
     bans: Bans<Object>,
+    pub(crate) stamps: Stamps,
     /// Held by the thread that takes over bans from shelves.
     taking_over: Mutex<()>,
     /// How bans on disk are read.
@@ -94,6 +96,7 @@ impl Zone {
             inactive_secs: AtomicU64::new(inactive.as_secs()),
             use_step_secs: AtomicU64::new(use_step_secs(inactive)),
             bans: Bans::new(id),
+            stamps: Stamps::new(),
             taking_over: Mutex::default(),
             read_ban: OnceLock::new(),
             counts: SharedCounts::default(),
@@ -174,6 +177,7 @@ impl Zone {
 
     /// Drops every variant of a key from memory and disk, and returns their number. A running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
+        self.stamps.purge(key.shelf_hash());
         let in_memory = self.forget(key);
         let on_disk = self.shelves.load().remove(key.bytes(), now);
         // In between, a lookup may have made a new entry and read the page that was still on disk.
@@ -189,6 +193,7 @@ impl Zone {
     /// dropped when they are read.
     pub fn purge_prefix(&self, prefix: &[u8], now: Time) {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
+        self.stamps.purge_many();
         let in_memory = self.forget_all(is_meant);
         self.shelves.load().ban(prefix, now);
         // As in `purge`: in between, a lookup may have read a page that was still on disk.
@@ -276,6 +281,11 @@ impl Zone {
     /// The number of the newest ban.
     pub fn newest_ban(&self) -> u64 {
         self.bans.newest()
+    }
+
+    /// Now, for who begins a fetch without a permit.
+    pub fn moment(&self) -> Moment {
+        Moment { ban: self.newest_ban(), purge: self.stamps.newest() }
     }
 
     /// By which bans a page was tested that was read from a shelf: see [`Bans::tested_before`].

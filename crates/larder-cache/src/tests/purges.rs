@@ -96,3 +96,38 @@ fn what_is_being_fetched_is_stored_after_a_purge_of_what_is_stored() {
     assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(20)), 0);
     assert_eq!(told(&worker.ask(KEY, &lock(), 20)), "miss");
 }
+
+/// As for a bypassed cache: the answer is there before there is a permit.
+#[test]
+fn what_is_fetched_without_a_permit_is_not_stored_after_a_purge_of_its_key() {
+    let fetched = |worker: &mut Worker, key: &[u8], began| {
+        let zone = Arc::clone(&worker.zone);
+        let mut permit = zone.permit(&mut worker.front, &KeyRef::new(key), at(2)).expect("there is room");
+        permit.fetched_since(began);
+        permit.begin(page(Body::of(Bytes::from_static(b"two"), zone.reserve(3)), 2));
+        drop(permit);
+        told(&worker.ask(key, &lock(), 3))
+    };
+    for prefix in [None, Some(&b"a"[..]), Some(b"")] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        worker.store(b"a", "one", 0);
+        let before = zone.moment();
+        match prefix {
+            None => assert_eq!(zone.purge(&KeyRef::new(b"a"), at(1)), 1),
+            Some(prefix) => {
+                zone.purge_prefix(prefix, at(1));
+            }
+        }
+        let after = zone.moment();
+        assert_eq!(fetched(&mut worker, b"a", before), "miss", "{prefix:?}");
+        assert_eq!(fetched(&mut worker, b"a", after), "hit two", "{prefix:?}");
+    }
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let began = zone.moment();
+    zone.purge(&KeyRef::new(b"a"), at(1));
+    // One in a thousand keys shares the place of another.
+    let hits = (0..8).filter(|number| fetched(&mut worker, format!("b{number}").as_bytes(), began) == "hit two");
+    assert!(hits.count() > 4, "other keys are not meant");
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Object, Permit};
+use larder_cache::{Moment, Object, Permit};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -41,8 +41,8 @@ enum Right {
     Permit(Permit),
     /// A bypass has none: it is asked for when there is an answer to store, under the exchange's key.
     Unasked {
-        /// The newest ban of the zone when the fetch began; a permit knows that itself.
-        since_ban: u64,
+        /// When the fetch began; a permit knows that itself.
+        since: Moment,
     },
 }
 
@@ -54,7 +54,7 @@ impl Storing {
 
     /// Without one: nobody waits for the answer.
     pub fn unasked(zone: usize, cx: &Cx) -> Self {
-        Self { zone, right: Right::Unasked { since_ban: cx.zone(zone).newest_ban() } }
+        Self { zone, right: Right::Unasked { since: cx.zone(zone).moment() } }
     }
 
     /// The zone.
@@ -66,11 +66,11 @@ impl Storing {
     pub fn permit(self, ex: &Exchange, cx: &Cx) -> Option<Permit> {
         let mut permit = match self.right {
             Right::Permit(permit) => permit,
-            Right::Unasked { since_ban } => {
+            Right::Unasked { since } => {
                 let key = larder_cache::KeyRef::new(&ex.upstream.cache_key);
                 let mut front = cx.local.fronts[self.zone].borrow_mut();
                 let mut permit = cx.zone(self.zone).permit(&mut front, &key, cx.now())?;
-                permit.fetched_since(since_ban);
+                permit.fetched_since(since);
                 permit
             }
         };
