@@ -234,6 +234,12 @@ impl Tested {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Notes that it was tested by the ban of this number, if it was by the one before.
+    pub(crate) fn follow(&self, number: u64) {
+        // It fails if that is not so, or others have tested it meanwhile.
+        let _ = self.0.compare_exchange(number - 1, number, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Notes that it was tested by all bans up to this number.
     pub(crate) fn raise(&self, number: u64) {
         self.0.fetch_max(number, Ordering::AcqRel);

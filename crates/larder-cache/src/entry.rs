@@ -474,6 +474,18 @@ impl Entry {
         true
     }
 
+    /// Drops a variant from memory alone; on the disks a ban covers it. False if it is not a variant.
+    pub(crate) fn let_go(&self, object: &Arc<Object>) -> bool {
+        let state = self.state.lock();
+        let current = self.newest.load_full();
+        let rest: Vec<Arc<Object>> = each(&current).filter(|other| !Arc::ptr_eq(other, object)).cloned().collect();
+        let over = (rest.len() < each(&current).count()).then(|| self.put(list_of(rest)));
+        drop(state);
+        let is_gone = over.is_some();
+        drop((over, current));
+        is_gone
+    }
+
     /// Drops what `object` would have replaced, if there had been room for it.
     pub(crate) fn drop_replaced(&self, object: &Object, replaces: Option<&Arc<Object>>) {
         let state = self.state.lock();

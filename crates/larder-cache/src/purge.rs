@@ -101,6 +101,20 @@ impl Zone {
         true
     }
 
+    /// Drops a page from memory, for a ban that covers it on the disks. False if it is not a variant any more.
+    pub(crate) fn drop_from_memory(&self, object: &Arc<Object>, now: Time) -> bool {
+        let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
+        let is_gone = entry.let_go(object);
+        if is_gone {
+            self.reweigh(&entry);
+        }
+        if is_gone && entry.is_at_work() {
+            // One that waits for a disk is not written now, and the older one there may not be covered.
+            self.shelves().remove_variant(entry.key_bytes(), object, now);
+        }
+        is_gone
+    }
+
     /// Whether there is a page under `key`, or may be one on disk, or one is being fetched.
     pub fn may_have(&self, key: &KeyRef<'_>) -> bool {
         let is_here = |entry: &Arc<Entry>| entry.is_at_work() || entry.variants_len() > 0;

@@ -187,18 +187,20 @@ impl Zone {
         variants
     }
 
-    /// Drops every key that begins with `prefix`, from memory and disk. A running fetch will not be stored.
+    /// Drops every key that begins with `prefix`, from memory and disk, and returns how many variants were in memory. A
+    /// running fetch will not be stored.
     ///
     /// It visits every entry in memory, so do not call it on a worker's thread. Pages on disk are hidden at once, and
     /// dropped when they are read.
-    pub fn purge_prefix(&self, prefix: &[u8], now: Time) {
+    pub fn purge_prefix(&self, prefix: &[u8], now: Time) -> usize {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
         self.stamps.purge_many();
-        let in_memory = self.forget_all(is_meant);
+        let in_memory = self.forget_entries(|entry| is_meant(entry.key_bytes()));
         self.shelves.load().ban(prefix, now);
         // As in `purge`: in between, a lookup may have read a page that was still on disk.
         self.forget_all(is_meant);
         self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
+        in_memory
     }
 
     /// Makes the pages unusable that have been fetched until now and for which a condition holds, and returns the number
@@ -333,6 +335,10 @@ impl Zone {
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn note_purged(&self, pages: usize) {
+        self.counts.purged.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
     /// The pages in memory for which `is_meant` is true, which runs under a lock.
     pub(crate) fn objects(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<Weak<Object>> {
         let (era, mut all) = (self.era(), Vec::new());
@@ -416,6 +422,17 @@ impl Zone {
     pub fn forget_all(&self, is_meant: impl Fn(&[u8]) -> bool) -> usize {
         let era = self.era();
         self.memory.shelf().sweep_all(|entry| entry.era() != era || !is_meant(entry.key_bytes()))
+    }
+
+    /// Drops the entries for which `is_meant` is true from memory, and returns how many variants they had.
+    fn forget_entries(&self, is_meant: impl Fn(&Entry) -> bool) -> usize {
+        let (era, mut variants) = (self.era(), 0);
+        self.memory.shelf().sweep_all(|entry| {
+            let goes = entry.era() == era && is_meant(entry);
+            variants += if goes { entry.variants_len() } else { 0 };
+            !goes
+        });
+        variants
     }
 
     /// A page found no room: the page that it would have replaced is out of date, and is dropped from memory and disk.

@@ -2,7 +2,7 @@
 
 use larder_store::fuzzing;
 
-/// Records, tables, bans, superblocks, and the heads of objects: what was read is written and read as the same.
+/// Records, tables, bans, superblocks, words of purges, and the heads of objects: what was read is written and read as the same.
 ///
 /// Checksums are made right first, or nothing would get past them.
 pub fn disk_records(data: &[u8]) {
@@ -11,6 +11,9 @@ pub fn disk_records(data: &[u8]) {
             continue;
         };
         assert_eq!(rewrite(&once).as_ref(), Some(&once), "{what}");
+    }
+    if let Some(once) = str::from_utf8(data).ok().and_then(larder_cache::fuzzing::purge_words) {
+        assert_eq!(larder_cache::fuzzing::purge_words(&once), Some(once));
     }
     let decoded = larder_cache::object_of_head(data);
     let Some(once) = decoded.as_ref().map(larder_cache::fuzzing::head_of_object) else {

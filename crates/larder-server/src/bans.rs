@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Asking, Condition, Object, Unread, Zone};
+use larder_cache::{Asking, Condition, Object, Pattern, Purge, Unread, Zone};
 
 pub use larder_cache::Listed;
 use larder_http::{Fields, Known, Time};
@@ -47,10 +47,40 @@ pub fn of_words<W: AsRef<str>>(words: &[W]) -> Result<Arc<dyn Condition<Object>>
     compile(Ban::of_words(words)?, line_of(words))
 }
 
-/// The condition that a disk has kept. What cannot be read any more holds for all pages.
+/// The condition that a disk has kept: a ban, or a purge. What cannot be read any more holds for all pages.
 pub fn of_disk(line: &str) -> Arc<dyn Condition<Object>> {
+    if let Some(purge) = Purge::of_disk(line, |regex| pattern(regex).ok()) {
+        return purge;
+    }
     let read = || compile(Ban::of_line(line)?, line.to_owned());
     read().unwrap_or_else(|_| Arc::new(Unread(line.to_owned())))
+}
+
+/// A regular expression on the URIs of pages, for purges. It runs as long as those of bans at most; beyond that nobody can
+/// tell whether it is found.
+pub fn pattern(text: &str) -> Result<Arc<dyn Pattern>, Refused> {
+    let regex = Regex::limited(text, false, MATCH_LIMIT).map_err(Refused::Regex)?;
+    Ok(Arc::new(UriPattern { text: text.to_owned(), regex }))
+}
+
+/// A regular expression and its text.
+struct UriPattern {
+    text: String,
+    regex: Regex,
+}
+
+impl Pattern for UriPattern {
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_in(&self, text: &[u8]) -> Option<bool> {
+        self.regex.is_match(text).ok()
+    }
+
+    fn bytes(&self) -> usize {
+        TEST_BYTES + regex_bytes(&self.text)
+    }
 }
 
 /// What a disk has kept, as operators see it.
@@ -124,9 +154,13 @@ fn bytes_of(test: &Test) -> usize {
     if !test.operator.is_regex() {
         return TEST_BYTES + pattern.len();
     }
+    TEST_BYTES + regex_bytes(pattern)
+}
+
+fn regex_bytes(pattern: &str) -> usize {
     let count = |byte| pattern.bytes().filter(|found| *found == byte).count();
     let compiled = pattern.len() * LETTER_BYTES + count(b'(') * GROUP_BYTES + count(b'{') * REPEAT_BYTES;
-    TEST_BYTES + compiled.min(REGEX_BYTES_MAX)
+    compiled.min(REGEX_BYTES_MAX)
 }
 
 /// What a test takes with a short regular expression, compiled for x86-64 by PCRE2 10.42; what each byte of a long one
@@ -230,7 +264,7 @@ fn came_with_age(fields: &Fields) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use larder_cache::{Hold, VaryKey, ZoneLimits};
+    use larder_cache::{Effect, Hold, How, Selection, UriTest, Url, VaryKey, ZoneLimits};
 
     use super::*;
 
@@ -359,6 +393,34 @@ mod tests {
             let bytes = of_text(text).expect("it is a ban").bytes();
             assert!((least..most).contains(&bytes), "{bytes}: {}", &text[..20.min(text.len())]);
         }
+    }
+
+    #[test]
+    fn a_purge_that_a_disk_has_kept_means_the_same_pages_and_is_shown_as_it_is_kept() {
+        let (page, fields) = (page(), Fields::new());
+        let url = Url { is_https: true, host: b"a.example", uri: b"/news?a=1" };
+        let page = Object { hold: Hold::default().at(url), ..page };
+        let holds =
+            |ban: &Arc<dyn Condition<Object>>| ban.holds(&page, &Asking { url: b"", fields: &fields }, Time(1_200_000));
+        let of_uri = |regex| Selection::Url { host: None, uri: UriTest::Matches(pattern(regex).expect("it is one")) };
+        for (selection, expected) in [
+            (of_uri("^/news"), true),
+            (of_uri("^/old"), false),
+            (of_uri(r"a=\d$"), true),
+            (Selection::Host((*b"A.example").into()), true),
+            (Selection::Host((*b"b.example").into()), false),
+        ] {
+            let zone = Zone::new("pages", ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) });
+            zone.purge_selected(selection, How::Soft, Time(1_200_000)).expect("it is short");
+            let words = &zone.bans()[0].text;
+            let read = of_disk(words);
+            assert_eq!([read.words(), read.text(), &shown(words)], [words; 3]);
+            assert_eq!((holds(&read), read.effect()), (expected, Effect::EndFreshness), "{words}");
+        }
+        assert!(matches!(pattern("("), Err(Refused::Regex(_))));
+        assert!(holds(&of_disk("purge soft url * ~ (")), "what cannot be read holds");
+        let endless = [&b"/"[..], &[b'a'; 60_000], b"!"].concat();
+        assert_eq!(pattern("^/(a+)+$").expect("it is one").is_in(&endless), None);
     }
 
     #[test]

@@ -12,12 +12,14 @@ use crate::*;
 
 mod bans;
 mod disk_bans;
+mod disk_selected;
 mod disks;
 mod flights;
 mod forms;
 mod purges;
 mod races;
 mod room;
+mod selected;
 
 const KEY: &[u8] = b"https example.org /";
 

@@ -1,0 +1,181 @@
+//! Purges of selected pages that are on disks.
+
+use super::disks::{Disk, folder, on, open, over};
+use super::selected::{Word, bytes, purge, seen, store, tagged, uri, words};
+use super::*;
+
+fn read_purge(words: &str) -> Arc<dyn Condition<Object>> {
+    let compile = |text: &str| Some(Arc::new(Word(text.to_owned())) as Arc<dyn Pattern>);
+    Purge::of_disk(words, compile).unwrap_or_else(|| panic!("{words} are words of a purge"))
+}
+
+fn ready(worker: Worker) -> Worker {
+    worker.zone.read_bans_by(read_purge);
+    worker
+}
+
+fn tagged_on(disk: &Disk) -> Worker {
+    ready(on(disk))
+}
+
+/// The shelf after a restart.
+fn opened_anew(disk: Disk, folder: &tempfile::TempDir) -> Disk {
+    disk.shelf.stop();
+    drop(disk);
+    open(folder.path())
+}
+
+fn selections() -> [(Selection, bool); 7] {
+    [
+        (Selection::Key(bytes("a.example/news")), false),
+        (Selection::KeyPrefix(bytes("a.example/n")), true),
+        (Selection::Host(bytes("a.example")), true),
+        (uri(None, UriTest::Is(bytes("/news"))), true),
+        (uri(Some("a.example"), UriTest::Like(bytes("*ews"))), true),
+        (uri(None, UriTest::Matches(Arc::new(Word("news".to_owned())))), true),
+        (Selection::All, true),
+    ]
+}
+
+/// Of three pages that are on a disk, in memory as well or not, one is purged, and comes again only as it should.
+#[test]
+fn a_purge_holds_for_pages_on_disk_and_outlives_a_restart() {
+    for (selection, is_more) in selections() {
+        for (how, expected) in [(How::Hard, "miss"), (How::Soft, "stale")] {
+            for is_in_memory in [true, false] {
+                let words = words(&selection, how);
+                let (folder, is_all) = (folder(), matches!(selection, Selection::All));
+                let disk = open(folder.path());
+                let mut worker = tagged_on(&disk);
+                store(&mut worker, "a.example/news", "news", 0);
+                store(&mut worker, "b.example/", "home", 0);
+                assert!(disk.shelf.flush_blocking());
+                if !is_in_memory {
+                    worker.zone.clear_memory();
+                }
+                let purged = purge(&worker.zone, selection.clone(), how, 1);
+                let is_counted = is_in_memory || matches!((&selection, how), (Selection::Key(_), How::Hard));
+                let pages = if is_counted { if is_all { 2 } else { 1 } } else { 0 };
+                assert_eq!(purged.pages, pages, "{words} {is_in_memory}");
+                assert_eq!(purged.is_also_on_disk, is_more || how == How::Soft, "{words}");
+                assert_eq!(run(worker.zone.purge_kept(&purged)), Ok(()), "{words}");
+                store(&mut worker, "a.example/news/later", "news", 2);
+                let other = if is_all { expected } else { "hit" };
+                let holds = |worker: &mut Worker, when: &str| {
+                    let seen = ["a.example/news", "b.example/", "a.example/news/later"].map(|key| seen(worker, key, 3));
+                    assert_eq!(seen, [expected, other, "hit"], "{words} {is_in_memory} {when}");
+                };
+                holds(&mut worker, "at once");
+                assert!(disk.shelf.flush_blocking());
+                worker.zone.clear_memory();
+                holds(&mut worker, "out of memory");
+                drop(worker);
+                holds(&mut tagged_on(&disk), "of another zone");
+                let disk = opened_anew(disk, &folder);
+                holds(&mut tagged_on(&disk), "after a restart");
+                let disk = opened_anew(disk, &folder);
+                let mut worker = tagged_on(&disk);
+                holds(&mut worker, "after another");
+                store(&mut worker, "a.example/news", "news", 4);
+                assert_eq!(seen(&mut worker, "a.example/news", 5), "hit", "{words}");
+            }
+        }
+    }
+}
+
+/// `purge_kept` alone, without a flush of the pages: the process dies then.
+#[test]
+fn what_was_kept_is_not_forgotten_when_nothing_else_is_written() {
+    for selection in [Selection::Host(bytes("a.example")), Selection::Key(bytes("a.example/news")), Selection::All] {
+        for how in [How::Hard, How::Soft] {
+            let (folder, copy) = (folder(), folder());
+            let disk = open(folder.path());
+            let mut worker = tagged_on(&disk);
+            store(&mut worker, "a.example/news", "news", 0);
+            assert!(disk.shelf.flush_blocking());
+            let purged = purge(&worker.zone, selection.clone(), how, 1);
+            assert_eq!(run(worker.zone.purge_kept(&purged)), Ok(()));
+            for file in std::fs::read_dir(folder.path()).expect("it is a folder") {
+                let file = file.expect("it can be read");
+                std::fs::copy(file.path(), copy.path().join(file.file_name())).expect("it can be copied");
+            }
+            let disk = open(copy.path());
+            let expected = if how == How::Hard { "miss" } else { "stale" };
+            assert_eq!(seen(&mut tagged_on(&disk), "a.example/news", 2), expected, "{how:?}");
+        }
+    }
+}
+
+/// A page waits to be written in place of an older one when it is purged softly.
+#[test]
+fn a_page_that_waits_for_the_disk_is_written_as_stale_and_nothing_older_comes_back() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = tagged_on(&disk);
+    store(&mut worker, "a.example/", "news", 0);
+    assert!(disk.shelf.flush_blocking());
+    for round in 0..20 {
+        store(&mut worker, "a.example/", "news", round * 3 + 1);
+        assert_eq!(purge(&worker.zone, Selection::Host(bytes("a.example")), How::Soft, round * 3 + 2).pages, 1);
+        assert!(disk.shelf.flush_blocking());
+        let mut other = tagged_on(&disk);
+        assert_eq!(seen(&mut other, "a.example/", round * 3 + 3), "stale");
+        let Verdict::Stale { object, .. } = other.ask(b"a.example/", &lock(), round * 3 + 3) else { panic!("stale") };
+        assert_eq!((object.stored_at, object.fresh_until), (at(round * 3 + 1), at(round * 3 + 2)), "{round}");
+        drop(object);
+        worker = tagged_on(&disk);
+    }
+}
+
+#[test]
+fn a_purge_is_on_every_disk_and_a_page_on_two_is_stale_on_both() {
+    for placing in [Placing::Hash, Placing::Mirror] {
+        let folders = [folder(), folder()];
+        let disks = folders.each_ref().map(|folder| open(folder.path()));
+        let mut worker = ready(over(placing, &[&disks[0], &disks[1]]));
+        let keys: Vec<String> = (0..8).map(|number| format!("a.example/{number}")).collect();
+        keys.iter().for_each(|key| store(&mut worker, key, "news", 0));
+        assert!(disks.iter().all(|disk| disk.shelf.flush_blocking()));
+        purge(&worker.zone, Selection::Host(bytes("a.example")), How::Soft, 1);
+        drop(worker);
+        let disks = disks.into_iter().zip(&folders).map(|(disk, folder)| opened_anew(disk, folder));
+        let disks: Vec<Disk> = disks.collect();
+        let mut worker = ready(over(placing, &[&disks[0], &disks[1]]));
+        assert!(keys.iter().all(|key| seen(&mut worker, key, 2) == "stale"), "{placing:?}");
+        assert_eq!(worker.zone.bans().len(), 1);
+    }
+}
+
+#[test]
+fn words_of_a_purge_that_cannot_be_read_mean_all_pages() {
+    let compile = |_: &str| None;
+    for words in ["purge hard url * ~ (", "purge later", "purge soft host"] {
+        let ban = Purge::of_disk(words, compile).expect("they are of a purge");
+        let page = page(Body::of(Bytes::new(), None), 0);
+        assert!(ban.holds(&page, &Asking { url: b"", fields: &Fields::new() }, at(1)), "{words}");
+        assert_eq!((ban.effect(), ban.words()), (Effect::Drop, words));
+    }
+    assert!(Purge::of_disk("req.url ~ .", compile).is_none());
+}
+
+#[test]
+fn a_page_that_a_disk_carries_on_is_judged_by_its_key_its_url_and_the_tags_of_its_fields() {
+    let worker = Worker::new(&zone(1 << 20));
+    let zone = &worker.zone;
+    for (selection, expected) in [
+        (Selection::Key(bytes("a.example/")), [true, false]),
+        (Selection::KeyPrefix(bytes("a.")), [true, false]),
+        (Selection::Host(bytes("b.example")), [false, true]),
+        (uri(None, UriTest::Like(bytes("/*"))), [true, true]),
+    ] {
+        let purged = purge(zone, selection.clone(), How::Soft, 1);
+        assert_eq!(purged.pages, 0);
+        let is_banned = |key: &str, tags: &str| {
+            let page = tagged(Body::of(Bytes::new(), None), key.as_bytes(), tags, 0);
+            let head = crate::fuzzing::head_of_object(&page);
+            larder_store::Judge::is_banned(&**zone, key.as_bytes(), &head, zone.newest_ban())
+        };
+        let judged = [is_banned("a.example/", "home"), is_banned("b.example/", "other")];
+        assert_eq!(judged, expected, "{}", words(&selection, How::Soft));
+    }
+}
