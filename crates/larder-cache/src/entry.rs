@@ -1,5 +1,6 @@
 //! The index slot of a key: its variants, the fetches for it, and whether the disks were asked.
 
+use std::borrow::Cow;
 use std::iter;
 use std::mem;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::key::KeyRef;
 use crate::object::Object;
 use crate::rules::Rules;
 use crate::stats::Tally;
+use crate::tags::TagHash;
 use crate::vary::{Selecting, VaryKey};
 
 /// One key's variants in memory, and what is known of those on disk and of those being fetched.
@@ -227,7 +229,17 @@ impl Entry {
         let over = self.newest.swap(list);
         self.tally.objects.fetch_add(now, Ordering::Relaxed);
         self.tally.objects.fetch_sub(each(&over).count(), Ordering::Relaxed);
+        self.note_tags(&over);
         over
+    }
+
+    /// Has the index of tags know the variants, after those in `over`.
+    fn note_tags(&self, over: &Option<Arc<Variant>>) {
+        let variants = self.newest.load();
+        let (before, now) = (tags_of(over), tags_of(&variants));
+        if !before.is_empty() || !now.is_empty() {
+            self.tally.tags.change(self.seat.hash(), &before, &now);
+        }
     }
 
     /// Whether `object` is one of the variants.
@@ -574,6 +586,17 @@ impl Kept for Entry {
 /// Whether `new` takes the place of `old`. `replaces` is the object that `new` was fetched to replace.
 fn is_replaced(old: &Arc<Object>, new: &Object, replaces: Option<&Arc<Object>>) -> bool {
     old.vary == new.vary || replaces.is_some_and(|gone| Arc::ptr_eq(gone, old))
+}
+
+/// The tags of all variants, sorted.
+fn tags_of(variants: &Option<Arc<Variant>>) -> Cow<'_, [TagHash]> {
+    let mut of_each = each(variants).map(|object| object.hold.tags.hashes()).filter(|tags| !tags.is_empty());
+    let first = of_each.next().unwrap_or_default();
+    let Some(second) = of_each.next() else { return Cow::Borrowed(first) };
+    let mut all: Vec<TagHash> = [first, second].into_iter().chain(of_each).flatten().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    Cow::Owned(all)
 }
 
 /// The list of these objects, newest first.

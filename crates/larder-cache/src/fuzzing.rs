@@ -26,6 +26,6 @@ pub fn purge_words(words: &str) -> Option<String> {
         }
     }
 
-    let (selection, how) = Selection::read(words, |text| Some(Arc::new(Unbuilt(text.to_owned()))))?;
-    selection.words(how).ok()
+    let (selection, how, tag_fields) = Selection::read(words, |text| Some(Arc::new(Unbuilt(text.to_owned()))))?;
+    selection.words(how, &tag_fields).ok()
 }

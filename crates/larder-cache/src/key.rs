@@ -41,7 +41,7 @@ impl<'a> KeyRef<'a> {
 }
 
 /// The secret of the process, from the random numbers that the standard library gets of the system.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0_u8))
 }

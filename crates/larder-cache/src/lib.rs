@@ -7,7 +7,7 @@
 //! miss, wait, load or scarce. A miss comes with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a
 //! [`Loading`]. The rules of HTTP beside that are pure functions: [`storable`], [`freshness`] and [`vary`].
 //!
-//! Lock order: an entry's state, then a flight's stage. While an entry is locked, no lock of the shelf is taken,
+//! Lock order: an entry's state, then a flight's stage or a part of the index of tags. While an entry is locked, no lock of the shelf is taken,
 //! because the shelf locks other entries to make room.
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,8 @@ mod shelves;
 mod stamps;
 mod stats;
 pub mod storable;
+mod tag_index;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -62,6 +64,7 @@ pub use shelves::{Member, Placing, Shelves, object_of_head};
 pub use stamps::Moment;
 pub use stats::ZoneStats;
 pub use storable::Ignore;
+pub use tags::{TAG_BYTES_MAX, TAGS_MAX, split as split_tags};
 pub use url::Url;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
 pub use zone::{Lurked, Zone, ZoneLimits};

@@ -14,6 +14,7 @@ use crate::entry::Entry;
 use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
 use crate::rfc9111;
+use crate::tags::{TagFields, TagHash, Tags};
 use crate::url::{Located, Url};
 use crate::vary::VaryKey;
 use crate::zone::Zone;
@@ -82,6 +83,8 @@ pub struct Hold {
     /// For a page with ESI: see [`Object::esi_base`].
     esi_base: Option<Box<[u8]>>,
     /// What it can be purged by.
+    pub(crate) tags: Tags,
+    /// The same.
     pub(crate) located: Located,
     /// What was made of its body: see [`Object::made`].
     made: OnceLock<Made>,
@@ -125,8 +128,8 @@ impl Hold {
         let hit_at = AtomicU64::new(old.hit_at.load(Ordering::Relaxed));
         let tested = Tested::by(old.tested.number());
         let (is_read, esi_base) = (old.is_read, old.esi_base.clone());
-        let located = old.located.clone();
-        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, located, ..Self::default() }
+        let (tags, located) = (old.tags.clone(), old.located.clone());
+        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, tags, located, ..Self::default() }
     }
 
     /// That of a page, with ESI if there is a URL that its includes are relative to.
@@ -217,6 +220,15 @@ impl Object {
     pub(crate) fn with_key<T>(&self, look: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let entry = self.hold.home().and_then(|home| home.entry.upgrade());
         look(entry.as_ref().map(|entry| entry.key_bytes()).or(self.hold.located.own_key()))
+    }
+
+    /// Whether one of these tags is in `fields` of it, or may be.
+    pub(crate) fn has_any_tag(&self, tags: &[TagHash], fields: &TagFields) -> bool {
+        match self.hold.tags.are_by(fields) {
+            true => self.hold.tags.has_any(tags),
+            // It was stored when other fields had tags.
+            false => Tags::of(&self.fields, fields).has_any(tags),
+        }
     }
 
     /// What [`Object::keep_made`] has kept, if it is a `T`.
@@ -329,6 +341,8 @@ impl Object {
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.esi_base().map_or(0, <[u8]>::len)
+            + self.hold.tags.heap_bytes()
+            + self.hold.tags.hashes().len() * PAIR_BYTES
             + self.hold.located.heap_bytes()
             + self.vary.heap_bytes()
             // What is prepared later is about as long as the fields.
@@ -358,6 +372,9 @@ impl std::fmt::Debug for Object {
             .finish_non_exhaustive()
     }
 }
+
+/// What the index of tags takes for each tag of a page: measured by `benches/purge.rs`.
+const PAIR_BYTES: usize = 24;
 
 /// Bytes for the counts of its `Arc`, its node in the list of variants, the shared state of the body, and what the
 /// allocator adds to about ten allocations.

@@ -1,7 +1,7 @@
-//! Purges of selected pages: by key, host, URL, or all, hard or soft.
+//! Purges of selected pages: by key, host, URL, tag, or all, hard or soft.
 //!
-//! A purge holds everywhere at once. What is in memory is visited and counted, page by
-//! page. All else is up to a ban of the same selection, with its place in the log of each disk: a page that is
+//! A purge holds everywhere at once. What is in memory is visited and counted: by tag through the index, and by host or
+//! URL page by page. All else is up to a ban of the same selection, with its place in the log of each disk: a page that is
 //! read from a disk is tested by it, and so is one whose fetch began before the purge, when it has come. So a purge that
 //! was noted by the disks outlives a restart, and pages that are on a disk alone are meant, and not counted.
 //!
@@ -23,12 +23,17 @@ use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::object::Object;
 use crate::selection::{How, Pattern, Selection, TooLong, UriTest, are_of_purge};
+use crate::tags::{TagFields, TagHash};
 use crate::zone::Zone;
 
 /// The ban by which a purge of selected pages holds.
 pub struct Purge {
     selection: Selection,
     how: How,
+    /// Of the tags that are meant.
+    tags: Vec<TagHash>,
+    /// Where they are sought.
+    tag_fields: TagFields,
     words: String,
 }
 
@@ -44,9 +49,21 @@ pub struct Purged {
 }
 
 impl Purge {
-    fn new(selection: Selection, how: How) -> Result<Self, TooLong> {
-        let words = selection.words(how)?;
-        Ok(Self { selection, how, words })
+    fn new(selection: Selection, how: How, tag_fields: TagFields) -> Result<Self, TooLong> {
+        let words = selection.words(how, &tag_fields)?;
+        Ok(Self::with_words(selection, how, tag_fields, words))
+    }
+
+    fn with_words(selection: Selection, how: How, tag_fields: TagFields, words: String) -> Self {
+        let tags = match &selection {
+            Selection::Tags(tags) => tags.iter().map(|tag| TagHash::of(tag)).collect(),
+            Selection::All
+            | Selection::Key(_)
+            | Selection::KeyPrefix(_)
+            | Selection::Host(_)
+            | Selection::Url { .. } => Vec::new(),
+        };
+        Self { selection, how, tags, tag_fields, words }
     }
 
     /// The ban that a disk has kept in the words of a purge; `None` if they are another ban's. What cannot be read any more
@@ -56,7 +73,9 @@ impl Purge {
         compile: impl FnOnce(&str) -> Option<Arc<dyn Pattern>>,
     ) -> Option<Arc<dyn Condition<Object>>> {
         are_of_purge(words).then(|| match Selection::read(words, compile) {
-            Some((selection, how)) => Arc::new(Self { selection, how, words: words.to_owned() }) as Arc<_>,
+            Some((selection, how, tag_fields)) => {
+                Arc::new(Self::with_words(selection, how, tag_fields, words.to_owned())) as Arc<_>
+            }
             None => Arc::new(Unread(words.to_owned())) as Arc<_>,
         })
     }
@@ -67,6 +86,7 @@ impl Purge {
             Selection::All => true,
             Selection::Key(key) => page.with_key(|own| own.is_none_or(|own| *own == **key)),
             Selection::KeyPrefix(prefix) => page.with_key(|own| own.is_none_or(|own| own.starts_with(prefix))),
+            Selection::Tags(_) => page.has_any_tag(&self.tags, &self.tag_fields),
             Selection::Host(host) => page.with_url(|url| url.is_none_or(|url| url.host.eq_ignore_ascii_case(host))),
             Selection::Url { host, uri } => page.with_url(|url| {
                 url.is_none_or(|url| {
@@ -89,10 +109,11 @@ impl Condition<Object> for Purge {
             | Selection::Key(_)
             | Selection::KeyPrefix(_)
             | Selection::Host(_)
+            | Selection::Tags(_)
             | Selection::Url { uri: UriTest::Is(_) | UriTest::Like(_), .. } => 0,
         };
         // Its words, and what was made of them.
-        size_of::<Self>() + self.words.len() * 2 + regex
+        size_of::<Self>() + self.words.len() * 2 + size_of_val(&*self.tags) + regex
     }
 
     fn is_timeless(&self) -> bool {
@@ -114,6 +135,7 @@ impl Condition<Object> for Purge {
     fn is_quick(&self) -> bool {
         match &self.selection {
             Selection::All | Selection::Key(_) | Selection::KeyPrefix(_) | Selection::Host(_) => true,
+            Selection::Tags(tags) => tags.len() <= QUICK_TAGS_MAX,
             Selection::Url { .. } => false,
         }
     }
@@ -127,7 +149,8 @@ impl Zone {
     /// Purges selected pages, everywhere before it returns: in memory, on disks, and those that are being fetched.
     /// [`purge_kept`](Self::purge_kept) says when a restart does not forget it.
     ///
-    /// By key it visits one page, and else every page in memory: call it on a thread that has no requests.
+    /// By tag it visits the pages with that tag, by key one, and else every page in memory: call it on a thread that has no
+    /// requests.
     pub fn purge_selected(self: &Arc<Self>, selection: Selection, how: How, now: Time) -> Result<Purged, TooLong> {
         let has_disks = !self.shelves().is_empty();
         Ok(match (&selection, how) {
@@ -145,10 +168,11 @@ impl Zone {
                 | Selection::KeyPrefix(_)
                 | Selection::All
                 | Selection::Host(_)
+                | Selection::Tags(_)
                 | Selection::Url { .. },
                 _,
             ) => {
-                let purge = Arc::new(Purge::new(selection, how)?);
+                let purge = Arc::new(Purge::new(selection, how, self.tag_fields())?);
                 // From here on it holds; what follows counts, and gives memory back.
                 let number = self.ban(Arc::clone(&purge) as Arc<dyn Condition<Object>>, now);
                 let pages = self.visit(&purge, number, now);
@@ -184,6 +208,13 @@ impl Zone {
         let visit = |entry: &Arc<Entry>| self.visit_entry(entry, purge, ban, now);
         match &purge.selection {
             Selection::Key(key) => self.entry_there(&KeyRef::new(key)).map_or(0, |entry| visit(&entry)),
+            Selection::Tags(_) => {
+                let mut hashes: Vec<u64> =
+                    purge.tags.iter().chain([&TagHash::ANY]).flat_map(|tag| self.entries_of(*tag)).collect();
+                hashes.sort_unstable();
+                hashes.dedup();
+                hashes.into_iter().flat_map(|hash| self.memory().shelf().all_at(hash)).map(|entry| visit(&entry)).sum()
+            }
             Selection::All | Selection::KeyPrefix(_) | Selection::Host(_) | Selection::Url { .. } => {
                 let all = self.objects(|object| object.hold.tested.number() < ban);
                 let visit = |object: Arc<Object>| match purge.means(&object) {
@@ -199,9 +230,9 @@ impl Zone {
     }
 
     fn visit_entry(self: &Arc<Self>, entry: &Arc<Entry>, purge: &Purge, ban: u64, now: Time) -> usize {
-        let variants: Vec<Arc<Object>> = each(&entry.variants()).cloned().collect();
-        let meant = variants.iter().filter(|object| object.hold.tested.number() < ban && purge.means(object));
-        meant.filter(|object| self.become_banned(object, purge.how, ban, now)).count()
+        let is_meant = |object: &&Arc<Object>| object.hold.tested.number() < ban && purge.means(object);
+        let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(is_meant).cloned().collect();
+        meant.iter().filter(|object| self.become_banned(object, purge.how, ban, now)).count()
     }
 
     /// Drops a page from memory, or has one take its place that is stale. False if it is not there any more.
@@ -217,3 +248,6 @@ impl Zone {
         }
     }
 }
+
+/// With more tags a purge takes longer to test a page than others.
+const QUICK_TAGS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! Which pages a purge means, in words that a disk keeps: `purge soft host a.example`.
+//! Which pages a purge means, in words that a disk keeps: `purge soft tag xkey news shop%2042`.
 //!
 //! | words                  | the pages                                                               |
 //! | ---------------------- | ----------------------------------------------------------------------- |
@@ -6,6 +6,7 @@
 //! | `key KEY`              | of this key                                                             |
 //! | `prefix KEY`           | whose keys begin so                                                     |
 //! | `host HOST`            | of this host                                                            |
+//! | `tag FIELD,... TAG...` | with one of these tags in one of these fields                           |
 //! | `url HOST is URI`      | of this URI, on this host, or on all for `*`                            |
 //! | `url HOST like URI`    | the same, where `*` stands for any bytes                                |
 //! | `url HOST ~ REGEX`     | the same for a regular expression that is found in the URI              |
@@ -15,6 +16,8 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+
+use crate::tags::TagFields;
 
 /// Which pages a purge means.
 #[derive(Clone)]
@@ -27,6 +30,8 @@ pub enum Selection {
     KeyPrefix(Box<[u8]>),
     /// Those of this host, in whatever case.
     Host(Box<[u8]>),
+    /// Those with one of these tags, in the fields that have tags.
+    Tags(Vec<Box<[u8]>>),
     /// Those of a URL.
     Url {
         /// The host, in whatever case; `None` for all.
@@ -72,12 +77,12 @@ pub enum How {
 
 /// A purge has more than [`WORDS_BYTES_MAX`] bytes of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a purge has {WORDS_BYTES_MAX} bytes at most: its key, URL or host is too long")]
+#[error("a purge has {WORDS_BYTES_MAX} bytes at most: name fewer tags at once, or shorter ones")]
 pub struct TooLong;
 
 impl Selection {
-    /// The words of a purge of this.
-    pub(crate) fn words(&self, how: How) -> Result<String, TooLong> {
+    /// The words of a purge of this, where `tag_fields` have tags.
+    pub(crate) fn words(&self, how: How, tag_fields: &TagFields) -> Result<String, TooLong> {
         let mut words = String::from(match how {
             How::Hard => "purge hard",
             How::Soft => "purge soft",
@@ -87,6 +92,10 @@ impl Selection {
             Self::Key(key) => put_all(&mut words, "key", [&**key]),
             Self::KeyPrefix(prefix) => put_all(&mut words, "prefix", [&**prefix]),
             Self::Host(host) => put_all(&mut words, "host", [&**host]),
+            Self::Tags(tags) => {
+                let names = tag_fields.names().collect::<Vec<_>>().join(",");
+                put_all(&mut words, "tag", [names.as_bytes()].into_iter().chain(tags.iter().map(|tag| &**tag)));
+            }
             Self::Url { host, uri } => {
                 let (relation, text) = match uri {
                     UriTest::Is(text) => ("is", &**text),
@@ -103,7 +112,8 @@ impl Selection {
     pub(crate) fn read(
         words: &str,
         compile: impl FnOnce(&str) -> Option<Arc<dyn Pattern>>,
-    ) -> Option<(Selection, How)> {
+    ) -> Option<(Selection, How, TagFields)> {
+        let mut tag_fields = TagFields::default();
         let mut words = words.strip_prefix(START)?.split(' ');
         let how = match words.next()? {
             "hard" => How::Hard,
@@ -118,6 +128,11 @@ impl Selection {
             ("key", [key]) => Self::Key(key.clone()),
             ("prefix", [prefix]) => Self::KeyPrefix(prefix.clone()),
             ("host", [host]) => Self::Host(host.clone()),
+            ("tag", [names, tags @ ..]) => {
+                let names = str::from_utf8(names).ok()?.split(',').filter(|name| !name.is_empty());
+                tag_fields = TagFields::of(&names.collect::<Vec<_>>());
+                Self::Tags(tags.to_vec())
+            }
             ("url", [host, relation, text]) => Self::Url {
                 host: Some(host.clone()).filter(|host| **host != *b"*"),
                 uri: match &**relation {
@@ -129,7 +144,7 @@ impl Selection {
             },
             _ => return None,
         };
-        Some((selection, how))
+        Some((selection, how, tag_fields))
     }
 }
 
@@ -232,6 +247,11 @@ mod tests {
             (Selection::Key(bytes("https GET/a?b=%")), How::Soft, "purge soft key https%20GET/a?b=%25"),
             (Selection::KeyPrefix(bytes("")), How::Hard, "purge hard prefix %"),
             (Selection::Host(bytes("a.example")), How::Hard, "purge hard host a.example"),
+            (
+                Selection::Tags(vec![bytes("news"), bytes("ü\n")]),
+                How::Soft,
+                "purge soft tag xkey,Surrogate-Key news %c3%bc%0a",
+            ),
             (url(None, UriTest::Is(bytes("/a"))), How::Hard, "purge hard url * is /a"),
             (url(Some("a"), UriTest::Like(bytes("/*x"))), How::Hard, "purge hard url a like /*x"),
             (
@@ -240,10 +260,11 @@ mod tests {
                 "purge soft url a ~ ^/%c3%bc",
             ),
         ] {
-            assert_eq!(selection.words(how).as_deref(), Ok(words));
+            let fields = TagFields::of(&["xkey", "Surrogate-Key"]);
+            assert_eq!(selection.words(how, &fields).as_deref(), Ok(words));
             let read = Selection::read(words, compile);
-            let (read, read_how) = read.unwrap_or_else(|| panic!("{words} is not read"));
-            assert_eq!((read.words(read_how).as_deref(), read_how), (Ok(words), how));
+            let (read, read_how, fields) = read.unwrap_or_else(|| panic!("{words} is not read"));
+            assert_eq!((read.words(read_how, &fields).as_deref(), read_how), (Ok(words), how));
         }
     }
 
@@ -259,6 +280,10 @@ mod tests {
             "purge hard key a b",
             "purge hard key a%2",
             "purge hard key %zz",
+            "purge hard tag",
+            "purge hard tag x  a",
+            "purge hard tag x \u{e9}%\u{e9}",
+            "purge hard tag %ff a",
             "purge hard url a /b",
             "purge hard url a has /b",
             "purge hard url a ~ (",
@@ -268,7 +293,9 @@ mod tests {
             assert!(Selection::read(words, compile).is_none(), "{words}");
         }
         let long = Selection::Key(vec![b'a'; WORDS_BYTES_MAX].into());
-        assert_eq!(long.words(How::Hard), Err(TooLong));
+        assert_eq!(long.words(How::Hard, &TagFields::default()), Err(TooLong));
+        let none = Selection::Tags(vec![(*b"a").into()]).words(How::Hard, &TagFields::default());
+        assert_eq!(none.as_deref(), Ok("purge hard tag % a"));
     }
 
     #[test]

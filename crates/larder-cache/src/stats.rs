@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::tag_index::TagIndex;
+
 /// A zone's counters since it was made, and its size now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneStats {
@@ -126,4 +128,6 @@ pub(crate) struct Tally {
     pub(crate) entries: AtomicUsize,
     /// Variants of these.
     pub(crate) objects: AtomicUsize,
+    /// By which tags these are found.
+    pub(crate) tags: TagIndex,
 }

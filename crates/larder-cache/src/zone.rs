@@ -22,6 +22,7 @@ use crate::object::{Home, Object};
 use crate::shelves::{self, Shelves};
 use crate::stamps::{Moment, Stamps};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
+use crate::tags::{TagFields, TagHash, Tags};
 
 /// The limits of a zone with its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct Zone {
     taking_over: Mutex<()>,
     /// How bans on disk are read.
     read_ban: OnceLock<Reader<Object>>,
+    tag_fields: ArcSwap<TagFields>,
     pub(crate) counts: SharedCounts,
     /// Its part of the memory.
     tally: Arc<Tally>,
@@ -99,6 +101,7 @@ impl Zone {
             stamps: Stamps::new(),
             taking_over: Mutex::default(),
             read_ban: OnceLock::new(),
+            tag_fields: ArcSwap::default(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
             workers: Mutex::default(),
@@ -144,6 +147,16 @@ impl Zone {
     /// Its shelves on disk.
     pub fn shelves(&self) -> Arc<Shelves> {
         self.shelves.load_full()
+    }
+
+    /// Has purges by tag look at the fields of these names, in whatever case, also in pages that are here already. The index
+    /// knows the tags of pages that come from now on, so the next purge by tag counts these alone.
+    pub fn set_tag_fields(&self, names: &[&str]) {
+        self.tag_fields.store(Arc::new(TagFields::of(names)));
+    }
+
+    pub(crate) fn tag_fields(&self) -> TagFields {
+        TagFields::clone(&self.tag_fields.load())
     }
 
     /// Takes `bytes` of its room for a body, letting others go if need be.
@@ -333,6 +346,17 @@ impl Zone {
     fn drop_covered(&self, object: &Arc<Object>, now: Time) {
         self.lost(object, now);
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The hashes of the entries in memory that have pages with a tag.
+    pub(crate) fn entries_of(&self, tag: TagHash) -> Vec<u64> {
+        self.tally.tags.entries_of(tag)
+    }
+
+    /// How many pairs of entry and tag are in the index, and how many bytes they take.
+    pub fn tags_indexed(&self) -> (usize, usize) {
+        let (bytes, pairs) = self.tally.tags.size();
+        (pairs, bytes)
     }
 
     pub(crate) fn note_purged(&self, pages: usize) {
@@ -526,6 +550,7 @@ impl Zone {
     /// Notes what an object can be purged by, and reserves memory for its head. If there is no room, the object is not
     /// charged, and must not be kept.
     pub(crate) fn charged(self: &Arc<Self>, entry: &Arc<Entry>, mut object: Object) -> Arc<Object> {
+        object.hold.tags = Tags::of(&object.fields, &self.tag_fields.load());
         object.hold.located = mem::take(&mut object.hold.located).under(entry.key_bytes());
         if let Some(head) = self.reserve(object.head_bytes()) {
             object.charge(head, Home { zone: Arc::downgrade(self), entry: Arc::downgrade(entry) });
@@ -607,6 +632,7 @@ impl Judge for Zone {
     fn is_banned(&self, key: &[u8], head: &[u8], since: u64) -> bool {
         // One without a number has not been taken over.
         let Some(mut object) = shelves::object_of_head(head).filter(|_| since != 0) else { return true };
+        object.hold.tags = Tags::of(&object.fields, &self.tag_fields.load());
         object.hold.located = mem::take(&mut object.hold.located).on_disk(key);
         self.bans.may_cover(&object, since)
     }

@@ -1,7 +1,7 @@
 //! Purges of selected pages that are on disks.
 
 use super::disks::{Disk, folder, on, open, over};
-use super::selected::{Word, bytes, purge, seen, store, tagged, uri, words};
+use super::selected::{Word, bytes, purge, seen, store, tagged, tags, uri, words};
 use super::*;
 
 fn read_purge(words: &str) -> Arc<dyn Condition<Object>> {
@@ -10,6 +10,7 @@ fn read_purge(words: &str) -> Arc<dyn Condition<Object>> {
 }
 
 fn ready(worker: Worker) -> Worker {
+    worker.zone.set_tag_fields(&["xkey"]);
     worker.zone.read_bans_by(read_purge);
     worker
 }
@@ -25,8 +26,10 @@ fn opened_anew(disk: Disk, folder: &tempfile::TempDir) -> Disk {
     open(folder.path())
 }
 
-fn selections() -> [(Selection, bool); 7] {
+fn selections() -> [(Selection, bool); 9] {
     [
+        (tags(&["news"]), true),
+        (tags(&["no", "news"]), true),
         (Selection::Key(bytes("a.example/news")), false),
         (Selection::KeyPrefix(bytes("a.example/n")), true),
         (Selection::Host(bytes("a.example")), true),
@@ -86,7 +89,7 @@ fn a_purge_holds_for_pages_on_disk_and_outlives_a_restart() {
 /// `purge_kept` alone, without a flush of the pages: the process dies then.
 #[test]
 fn what_was_kept_is_not_forgotten_when_nothing_else_is_written() {
-    for selection in [Selection::Host(bytes("a.example")), Selection::Key(bytes("a.example/news")), Selection::All] {
+    for selection in [tags(&["news"]), Selection::Key(bytes("a.example/news")), Selection::All] {
         for how in [How::Hard, How::Soft] {
             let (folder, copy) = (folder(), folder());
             let disk = open(folder.path());
@@ -106,6 +109,36 @@ fn what_was_kept_is_not_forgotten_when_nothing_else_is_written() {
     }
 }
 
+#[test]
+fn what_is_on_its_way_when_others_are_purged_is_written_and_what_is_meant_is_not_or_as_stale() {
+    for (tag, how, expected) in [
+        ("other", How::Hard, ["hit", "hit"]),
+        ("other", How::Soft, ["hit", "hit"]),
+        ("news", How::Hard, ["miss", "miss"]),
+        ("news", How::Soft, ["stale", "stale"]),
+    ] {
+        let folder = folder();
+        let disk = open(folder.path());
+        let mut worker = tagged_on(&disk);
+        let zone = Arc::clone(&worker.zone);
+        let key = KeyRef::new(b"a.example/");
+        let mut permit = zone.permit(&mut worker.front, &key, at(0)).expect("there is room");
+        let (mut writer, body) = zone.body(key.bytes(), None, None);
+        purge(&zone, tags(&[tag]), how, 1);
+        permit.begin(tagged(body, key.bytes(), "news", 2));
+        writer.append(Bytes::from_static(b"new")).expect("it is stored");
+        writer.finish();
+        permit.complete();
+        assert!(disk.shelf.flush_blocking());
+        let now = seen(&mut worker, "a.example/", 3);
+        let written = usize::from(expected[0] != "miss");
+        drop((worker, zone));
+        assert_eq!(disk.shelf.stats().objects, written, "{tag} {how:?}");
+        // By itself: the ban is older than the record.
+        assert_eq!([now, seen(&mut tagged_on(&disk), "a.example/", 3)], expected, "{tag} {how:?}");
+    }
+}
+
 /// A page waits to be written in place of an older one when it is purged softly.
 #[test]
 fn a_page_that_waits_for_the_disk_is_written_as_stale_and_nothing_older_comes_back() {
@@ -116,7 +149,7 @@ fn a_page_that_waits_for_the_disk_is_written_as_stale_and_nothing_older_comes_ba
     assert!(disk.shelf.flush_blocking());
     for round in 0..20 {
         store(&mut worker, "a.example/", "news", round * 3 + 1);
-        assert_eq!(purge(&worker.zone, Selection::Host(bytes("a.example")), How::Soft, round * 3 + 2).pages, 1);
+        assert_eq!(purge(&worker.zone, tags(&["news"]), How::Soft, round * 3 + 2).pages, 1);
         assert!(disk.shelf.flush_blocking());
         let mut other = tagged_on(&disk);
         assert_eq!(seen(&mut other, "a.example/", round * 3 + 3), "stale");
@@ -124,6 +157,24 @@ fn a_page_that_waits_for_the_disk_is_written_as_stale_and_nothing_older_comes_ba
         assert_eq!((object.stored_at, object.fresh_until), (at(round * 3 + 1), at(round * 3 + 2)), "{round}");
         drop(object);
         worker = tagged_on(&disk);
+    }
+}
+
+/// The older one has another tag, so that the ban does not cover it.
+#[test]
+fn nothing_older_comes_back_from_the_disk_in_place_of_a_page_that_was_purged_while_it_waited() {
+    let folder = folder();
+    let disk = open(folder.path());
+    for round in 0..20 {
+        let mut worker = tagged_on(&disk);
+        store(&mut worker, "a.example/", "older", round);
+        assert!(disk.shelf.flush_blocking());
+        store(&mut worker, "a.example/", "newer", round);
+        assert_eq!(purge(&worker.zone, tags(&["newer"]), How::Hard, round).pages, 1);
+        worker.zone.clear_memory();
+        assert_eq!(seen(&mut worker, "a.example/", round), "miss", "{round}");
+        assert!(disk.shelf.flush_blocking());
+        assert_eq!(seen(&mut tagged_on(&disk), "a.example/", round), "miss", "{round}");
     }
 }
 
@@ -136,7 +187,7 @@ fn a_purge_is_on_every_disk_and_a_page_on_two_is_stale_on_both() {
         let keys: Vec<String> = (0..8).map(|number| format!("a.example/{number}")).collect();
         keys.iter().for_each(|key| store(&mut worker, key, "news", 0));
         assert!(disks.iter().all(|disk| disk.shelf.flush_blocking()));
-        purge(&worker.zone, Selection::Host(bytes("a.example")), How::Soft, 1);
+        purge(&worker.zone, tags(&["news"]), How::Soft, 1);
         drop(worker);
         let disks = disks.into_iter().zip(&folders).map(|(disk, folder)| opened_anew(disk, folder));
         let disks: Vec<Disk> = disks.collect();
@@ -147,9 +198,66 @@ fn a_purge_is_on_every_disk_and_a_page_on_two_is_stale_on_both() {
 }
 
 #[test]
+fn a_record_without_a_url_is_of_any_and_has_the_tags_of_its_fields() {
+    for (selection, expected) in [
+        (tags(&["news"]), "miss"),
+        (tags(&["other"]), "hit"),
+        (Selection::Host(bytes("b.example")), "miss"),
+        (Selection::Key(bytes("-b")), "hit"),
+    ] {
+        let folder = folder();
+        let disk = open(folder.path());
+        store(&mut tagged_on(&disk), "-a", "news", 0);
+        assert!(disk.shelf.flush_blocking());
+        let mut worker = tagged_on(&disk);
+        purge(&worker.zone, selection, How::Hard, 1);
+        assert_eq!(seen(&mut worker, "-a", 1), expected);
+    }
+}
+
+#[test]
+fn bans_on_disk_are_listed_in_the_words_of_the_purge() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let worker = tagged_on(&disk);
+    purge(&worker.zone, tags(&["news", "shop 42"]), How::Soft, 1);
+    purge(&worker.zone, uri(Some("a.example"), UriTest::Matches(Arc::new(Word("^/x".to_owned())))), How::Hard, 2);
+    purge(&worker.zone, tags(&["news", "shop 42"]), How::Soft, 3);
+    assert!(disk.shelf.flush_blocking());
+    let expected = ["purge soft tag xkey news shop%2042", "purge hard url a.example ~ ^/x"];
+    for worker in [worker, tagged_on(&disk)] {
+        let listed = worker.zone.bans();
+        let shown: Vec<&str> = listed.iter().filter(|ban| !ban.is_done).map(|ban| &*ban.text).collect();
+        assert_eq!(shown, expected);
+    }
+}
+
+/// The process of before had tags in other fields, or that of after has none.
+#[test]
+fn a_purge_by_tag_means_the_fields_that_had_tags_when_it_was_made() {
+    for (before, after) in [(&["xkey"][..], &[][..]), (&["xkey"], &["other"]), (&["a", "XKEY"], &["xkey"])] {
+        let folder = folder();
+        let disk = open(folder.path());
+        let mut worker = tagged_on(&disk);
+        worker.zone.set_tag_fields(before);
+        store(&mut worker, "a.example/", "news", 0);
+        store(&mut worker, "b.example/", "home", 0);
+        assert!(disk.shelf.flush_blocking());
+        worker.zone.clear_memory();
+        purge(&worker.zone, tags(&["news"]), How::Hard, 1);
+        drop(worker);
+        let disk = opened_anew(disk, &folder);
+        let mut worker = tagged_on(&disk);
+        worker.zone.set_tag_fields(after);
+        let seen = ["a.example/", "b.example/"].map(|key| seen(&mut worker, key, 2));
+        assert_eq!(seen, ["miss", "hit"], "{before:?} {after:?}");
+    }
+}
+
+#[test]
 fn words_of_a_purge_that_cannot_be_read_mean_all_pages() {
     let compile = |_: &str| None;
-    for words in ["purge hard url * ~ (", "purge later", "purge soft host"] {
+    for words in ["purge hard url * ~ (", "purge later", "purge soft tag", "purge soft tag %ff a"] {
         let ban = Purge::of_disk(words, compile).expect("they are of a purge");
         let page = page(Body::of(Bytes::new(), None), 0);
         assert!(ban.holds(&page, &Asking { url: b"", fields: &Fields::new() }, at(1)), "{words}");
@@ -162,9 +270,11 @@ fn words_of_a_purge_that_cannot_be_read_mean_all_pages() {
 fn a_page_that_a_disk_carries_on_is_judged_by_its_key_its_url_and_the_tags_of_its_fields() {
     let worker = Worker::new(&zone(1 << 20));
     let zone = &worker.zone;
+    zone.set_tag_fields(&["xkey"]);
     for (selection, expected) in [
         (Selection::Key(bytes("a.example/")), [true, false]),
         (Selection::KeyPrefix(bytes("a.")), [true, false]),
+        (tags(&["home"]), [true, false]),
         (Selection::Host(bytes("b.example")), [false, true]),
         (uri(None, UriTest::Like(bytes("/*"))), [true, true]),
     ] {

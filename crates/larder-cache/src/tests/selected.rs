@@ -1,6 +1,7 @@
 //! Purges of selected pages, in memory.
 
 use super::*;
+use crate::tags::TagFields;
 
 /// Finds itself.
 pub(super) struct Word(pub(super) String);
@@ -19,6 +20,10 @@ pub(super) fn bytes(text: &str) -> Box<[u8]> {
     text.as_bytes().into()
 }
 
+pub(super) fn tags(tags: &[&str]) -> Selection {
+    Selection::Tags(tags.iter().map(|tag| bytes(tag)).collect())
+}
+
 pub(super) fn uri(host: Option<&str>, uri: UriTest) -> Selection {
     Selection::Url { host: host.map(bytes), uri }
 }
@@ -29,7 +34,14 @@ pub(super) fn purge(zone: &Arc<Zone>, selection: Selection, how: How, now: u64) 
 
 /// A selection, for messages.
 pub(super) fn words(selection: &Selection, how: How) -> String {
-    selection.words(how).expect("it is short")
+    selection.words(how, &TagFields::default()).expect("it is short")
+}
+
+/// A zone with tags.
+fn tagged_zone() -> Arc<Zone> {
+    let zone = zone(1 << 20);
+    zone.set_tag_fields(&["xkey"]);
+    zone
 }
 
 /// A page with tags, with the URL that its key is, but for keys that begin with `-`.
@@ -98,6 +110,9 @@ const PAGES: [(&str, &str); 6] = [
 fn a_purge_meets_the_pages_that_are_selected_and_no_others() {
     let all = "a.example/ a.example/news/1 a.example/news/2 b.example/ b.example/news/1?x -c";
     for (selection, met) in [
+        (tags(&["news"]), "a.example/news/1 a.example/news/2"),
+        (tags(&["one", "two", "one", "three"]), "a.example/news/1 a.example/news/2"),
+        (tags(&["New"]), ""),
         (Selection::Key(bytes("a.example/")), "a.example/"),
         (Selection::KeyPrefix(bytes("a.example/n")), "a.example/news/1 a.example/news/2"),
         // One whose URL is unknown may be of any.
@@ -109,7 +124,7 @@ fn a_purge_meets_the_pages_that_are_selected_and_no_others() {
         (Selection::All, all),
     ] {
         for (how, becomes) in [(How::Hard, "miss"), (How::Soft, "stale")] {
-            let zone = zone(1 << 20);
+            let zone = tagged_zone();
             let mut worker = Worker::new(&zone);
             PAGES.iter().for_each(|(key, tags)| store(&mut worker, key, tags, 0));
             // They are in the front of another worker as well.
@@ -133,10 +148,10 @@ fn a_purge_meets_the_pages_that_are_selected_and_no_others() {
 
 #[test]
 fn a_page_that_was_purged_softly_is_served_while_one_request_fetches_it_anew() {
-    let zone = zone(1 << 20);
+    let zone = tagged_zone();
     let mut worker = Worker::new(&zone);
     store(&mut worker, "a/", "home", 0);
-    assert_eq!(purge(&zone, Selection::Host(bytes("a")), How::Soft, 2).pages, 1);
+    assert_eq!(purge(&zone, tags(&["home"]), How::Soft, 2).pages, 1);
     let first = worker.ask(b"a/", &lock(), 3);
     assert_eq!(told(&first), "stale a/ updating=false");
     let Verdict::Stale { object, permit: Some(permit), .. } = first else { panic!("{first:?}") };
@@ -154,6 +169,7 @@ fn a_page_that_was_purged_softly_is_served_while_one_request_fetches_it_anew() {
 #[test]
 fn what_is_being_fetched_is_not_stored_or_is_stored_as_stale() {
     let selections = [
+        tags(&["home"]),
         Selection::Host(bytes("a")),
         uri(None, UriTest::Like(bytes("/*"))),
         Selection::KeyPrefix(bytes("a")),
@@ -164,7 +180,7 @@ fn what_is_being_fetched_is_not_stored_or_is_stored_as_stale() {
         for (how, expected) in [(How::Hard, "miss"), (How::Soft, "stale")] {
             let words = words(&selection, how);
             for has_begun in [false, true] {
-                let zone = zone(1 << 20);
+                let zone = tagged_zone();
                 let mut worker = Worker::new(&zone);
                 let mut permit = worker.permit(b"a/", &lock(), 0);
                 let (mut writer, body) = zone.body(b"a/", None, None);
@@ -191,9 +207,9 @@ fn what_is_being_fetched_is_not_stored_or_is_stored_as_stale() {
 /// As for a bypassed cache: the answer is there before there is a permit.
 #[test]
 fn what_is_fetched_without_a_permit_is_met_as_well() {
-    for selection in [Selection::Key(bytes("a/")), Selection::KeyPrefix(bytes("a")), Selection::All] {
+    for selection in [Selection::Key(bytes("a/")), Selection::KeyPrefix(bytes("a")), Selection::All, tags(&["newer"])] {
         for (how, expected) in [(How::Hard, "miss"), (How::Soft, "stale")] {
-            let zone = zone(1 << 20);
+            let zone = tagged_zone();
             let mut worker = Worker::new(&zone);
             store(&mut worker, "a/", "older", 0);
             let before = zone.moment();
@@ -208,4 +224,98 @@ fn what_is_fetched_without_a_permit_is_met_as_well() {
             }
         }
     }
+}
+
+#[test]
+fn a_304_gives_a_page_the_tags_of_its_new_fields_and_leaves_its_url() {
+    let zone = tagged_zone();
+    let mut worker = Worker::new(&zone);
+    let confirmed = |worker: &mut Worker, purged: Option<&str>| {
+        store(worker, "a/", "old both", 0);
+        let verdict = worker.ask(b"a/", &lock(), 20);
+        let Verdict::Stale { object, permit: Some(permit), .. } = verdict else { panic!("{verdict:?}") };
+        if let Some(tag) = purged {
+            assert_eq!(purge(&worker.zone, tags(&[tag]), How::Soft, 21).pages, 1);
+        }
+        let (object, new) = (object.to_arc(), tagged(Body::of(Bytes::new(), None), b"-", "both new", 21));
+        permit.freshen(&object, Object { body: object.body.clone(), ..new });
+        let verdict = told(&worker.ask(b"a/", &lock(), 21));
+        assert!(verdict.starts_with(if purged.is_some() { "stale" } else { "hit" }), "{verdict}");
+    };
+    for (selection, met) in
+        [(tags(&["old"]), 0), (tags(&["both"]), 1), (tags(&["new"]), 1), (Selection::Host(bytes("b")), 0)]
+    {
+        confirmed(&mut worker, None);
+        assert_eq!(purge(&zone, selection, How::Hard, 22).pages, met);
+        assert_eq!(seen(&mut worker, "a/", 22), if met == 1 { "miss" } else { "hit" });
+    }
+    // What is asked for before a purge is no confirmation after it.
+    confirmed(&mut worker, Some("both"));
+}
+
+#[test]
+fn pages_of_before_have_the_tags_of_fields_that_are_named_later() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    store(&mut worker, "a/", "home", 0);
+    store(&mut worker, "b/", "other", 0);
+    assert_eq!(purge(&zone, tags(&["home"]), How::Hard, 1).pages, 0);
+    assert_eq!([seen(&mut worker, "a/", 1), seen(&mut worker, "b/", 1)], ["hit"; 2]);
+    zone.set_tag_fields(&["xkey"]);
+    purge(&zone, tags(&["home"]), How::Hard, 1);
+    assert_eq!([seen(&mut worker, "a/", 1), seen(&mut worker, "b/", 1)], ["miss", "hit"]);
+    zone.set_tag_fields(&[]);
+    purge(&zone, tags(&["other"]), How::Hard, 1);
+    assert_eq!(seen(&mut worker, "b/", 1), "hit");
+}
+
+#[test]
+fn every_tag_means_a_page_with_too_many() {
+    let zone = tagged_zone();
+    let mut worker = Worker::new(&zone);
+    let many: Vec<String> = (0..=TAGS_MAX).map(|number| format!("t{number}")).collect();
+    store(&mut worker, "a/", &many.join(" "), 0);
+    store(&mut worker, "b/", "t1", 0);
+    assert_eq!(purge(&zone, tags(&["another"]), How::Soft, 1).pages, 1);
+    assert_eq!([seen(&mut worker, "a/", 1), seen(&mut worker, "b/", 1)], ["stale", "hit"]);
+    assert_eq!(purge(&zone, tags(&["t1"]), How::Hard, 1).pages, 2);
+}
+
+#[test]
+fn the_index_of_tags_forgets_pages_that_leave() {
+    let zone = tagged_zone();
+    let mut worker = Worker::new(&zone);
+    let len = || zone.tags_indexed().0;
+    store(&mut worker, "a/", "one two", 0);
+    store(&mut worker, "a/", "two three", 0);
+    store(&mut worker, "b/", "two", 0);
+    assert_eq!(len(), 3);
+    purge(&zone, tags(&["three"]), How::Hard, 1);
+    assert_eq!(len(), 1);
+    zone.purge(&KeyRef::new(b"b/"), at(1));
+    assert_eq!(len(), 0);
+    store(&mut worker, "a/", "one", 1);
+    zone.clear_memory();
+    assert_eq!(len(), 0);
+}
+
+#[test]
+fn what_is_sought_by_tag_is_all_variants_that_have_it() {
+    let zone = tagged_zone();
+    let mut worker = Worker::new(&zone);
+    for (language, tag) in [("de", "home de"), ("en", "home en")] {
+        let lines = [("Accept-Language", language)];
+        let mut permit = permit_of(worker.ask_with(KEY, &lines, &Rules::default(), 0));
+        let (writer, body) = zone.body(KEY, None, None);
+        let mut object = varied(body, &lines, "Accept-Language", 0);
+        object.fields.push(b"xkey", tag.as_bytes());
+        permit.begin(object);
+        writer.finish();
+        permit.complete();
+    }
+    assert_eq!(purge(&zone, tags(&["de"]), How::Hard, 1).pages, 1);
+    assert_eq!(zone.stats().objects, 1);
+    assert_eq!(zone.tags_indexed().0, 2);
+    assert_eq!(purge(&zone, tags(&["home"]), How::Hard, 1).pages, 1);
+    assert_eq!(zone.stats().objects, 0);
 }
