@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use crate::diagnostic::Diagnostic;
 use crate::model::{AddHeader, Condition, Handler, Http, Matcher, Rewrite, Template};
 
+use super::sources::Sources;
 use super::{Cached, each_location, each_step, variables};
 
 pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     let identities = Identities::of(http);
+    let sources = Sources::of(http);
     for place in cached {
-        shared_cookies(place, &identities, found);
+        shared_cookies(place, &identities, &sources, found);
         stored_for_all(place, &identities, found);
         passed_on(place, &identities, found);
     }
     unused_switch(http, cached, found);
+    unused_identity(http, cached, &identities, found);
 }
 
 /// Variables that tell visitors apart.
@@ -75,7 +78,7 @@ fn asked(condition: &Condition) -> &Template {
 }
 
 /// Warns of a page that begins a session and is stored for all visitors; if the configuration says so, with its cookie.
-fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
+fn shared_cookies(place: &Cached<'_>, identities: &Identities, sources: &Sources, found: &mut Vec<Diagnostic>) {
     let origin = place.origin;
     let names_cookie = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("set-cookie"));
     let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
@@ -88,12 +91,17 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     if names_cookie(&origin.response.pass_headers) {
         return passed_cookies(place, found);
     }
-    if !origin.cache.no_cache.is_empty() {
+    let guards: Vec<&str> = origin.cache.no_cache.iter().flat_map(variables).collect();
+    if !guards.iter().all(|name| sources.is_apart_from_visitors(name)) {
         return;
     }
+    let but = match guards.first() {
+        None => String::new(),
+        Some(name) => format!(", and ${name} of \"{prefix}_no_cache\" asks for no cookie"),
+    };
     found.push(
         *Diagnostic::warning(format!(
-            "answers with Set-Cookie are kept here for everybody: \"{prefix}_ignore_headers\" has Set-Cookie"
+            "answers with Set-Cookie are kept here for everybody: \"{prefix}_ignore_headers\" has Set-Cookie{but}"
         ))
         .at(place.zone.span)
         .label("what is made for one visitor is shown to all")
@@ -239,6 +247,38 @@ fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>
     }
 }
 
+/// Warns of a variable that a `map` makes of the session, by its name for a cache, and that no cache reads.
+fn unused_identity(http: &Http, cached: &[Cached<'_>], identities: &Identities, found: &mut Vec<Diagnostic>) {
+    let is_open = |place: &&Cached<'_>| {
+        !place.key_variables().into_iter().chain(place.guard_variables()).any(|name| identities.is_one(name))
+    };
+    // Where all places look at the session by another variable, this one is a remnant.
+    let Some(place) = cached.iter().find(is_open) else { return };
+    for map in &http.maps {
+        let name = &map.variable;
+        let is_for_cache =
+            KEYS.iter().any(|word| name.contains(word)) && !SWITCHES.iter().any(|word| name.contains(word));
+        let is_used = http.maps.iter().any(|other| variables(&other.source).any(|source| source == name))
+            || http.servers.iter().any(|server| is_shown(http, server, name))
+            || cached.iter().any(|place| place.key_variables().contains(&name.as_str()));
+        if !is_for_cache || is_used || !identities.has(&map.source) {
+            continue;
+        }
+        let prefix = place.prefix;
+        let mut warning = *Diagnostic::warning(format!(
+            "${name} tells one session from another and is in no cache key: visitors with a session get the pages of each other"
+        ))
+        .at(map.source.span)
+        .label("nothing that decides about a cache reads what is made of this")
+        .help(format!("add ${name} to \"{prefix}_cache_key\", or \"{prefix}_cache_bypass ${name}\" and \"{prefix}_no_cache ${name}\""));
+        warning.related.push((
+            place.origin.cache.key.as_ref().map_or(place.zone.span, |key| key.span),
+            "the cache of all".to_owned(),
+        ));
+        found.push(warning);
+    }
+}
+
 /// Whether anything but a cache reads the variable: conditions, other variables, headers, parameters, logs. Then that
 /// is its purpose.
 fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
@@ -283,5 +323,7 @@ const SESSIONS: [&str; 8] = ["sess", "sid", "auth", "login", "logged", "token", 
 const FILES: [&str; 8] = ["css", "js", "png", "jpg", "jpe?g", "gif", "svg", "woff"];
 /// Endings of pages that may be made for each visitor.
 const PAGES: [&str; 4] = ["php", "htm", "json", "asp"];
+/// Parts of the names of variables that are made for a key.
+const KEYS: [&str; 2] = ["cache", "uid"];
 /// Parts of the names of variables that make requests bypass a cache.
 const SWITCHES: [&str; 5] = ["skip_cache", "skipcache", "no_cache", "nocache", "bypass"];

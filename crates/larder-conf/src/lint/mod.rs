@@ -11,7 +11,9 @@ mod crowd;
 mod headers;
 mod identity;
 mod key;
+mod overwritten;
 mod pattern;
+mod sources;
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Config, Handler, Http, Location, OriginSettings, Rewrite, Server, Template, TemplatePart};
@@ -26,6 +28,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     identity::lint(http, &cached, &mut found);
     key::lint(&cached, &mut found);
+    overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);

@@ -64,8 +64,17 @@ fn cookies_that_are_kept_for_all() {
             "proxy_ignore_headers Set-Cookie; location / { proxy_pass http://b; proxy_cache p; proxy_cache_bypass $arg_x; }",
             "answers with Set-Cookie are kept here",
         ),
+        (
+            "set $off 0; if ($request_method = POST) { set $off 1; } if ($query_string != '') { set $off $arg_off; }
+             location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_no_cache $off; fastcgi_ignore_headers Set-Cookie; }",
+            "and $off of \"fastcgi_no_cache\" asks for no cookie",
+        ),
     ]);
     each_is_silent(&[
+        // Somebody has named the pages of one visitor, or decides by what cannot be looked into.
+        "set $off 0; if ($request_uri ~ ^/account) { set $off 1; }
+         location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_no_cache $off; fastcgi_ignore_headers Set-Cookie; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_no_cache $upstream_http_x_private; }",
         "location / { fastcgi_pass unix:/a; fastcgi_ignore_headers Set-Cookie; }",
         "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Cache-Control Expires; }",
         r"location ~* \.(css|js|png)$ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; }",
@@ -75,6 +84,83 @@ fn cookies_that_are_kept_for_all() {
         "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie;
             proxy_cache_key $host$request_uri$cookie_session; }",
     ]);
+}
+
+#[test]
+fn a_guard_by_the_method_guards_no_cookies() {
+    let by_method = |map: &str, passed: &str| {
+        http(&format!(
+            "{map} server {{ listen 80; location / {{ fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_no_cache $no_cache;
+             fastcgi_cache_bypass $no_cache; fastcgi_ignore_headers Cache-Control Expires Set-Cookie; {passed} }} }}"
+        ))
+    };
+    let method = "map $request_method $no_cache { default 1; HEAD 0; GET 0; }";
+    let kept = "answers with Set-Cookie are kept here for everybody: \"fastcgi_ignore_headers\" has Set-Cookie, and $no_cache \
+                of \"fastcgi_no_cache\" asks for no cookie";
+    assert_eq!(said(&by_method(method, "")), [kept]);
+    let given = "the cookie of one visitor is given to all: \"fastcgi_ignore_headers\" and \"fastcgi_pass_header\" both have \
+                 Set-Cookie";
+    assert_eq!(said(&by_method(method, "fastcgi_pass_header Set-Cookie;")), [given]);
+    for other in [
+        "map $http_cookie $no_cache { ~SESS 1; }",
+        "map $request_method$cookie_session $no_cache { GET 0; HEAD 0; default 1; }",
+        "geo $no_cache { 10.0.0.0/8 1; }",
+        "map $request_method $no_cache { default 1; GET $cookie_a; }",
+    ] {
+        assert_eq!(said(&by_method(other, "")), Vec::<String>::new(), "{other}");
+    }
+}
+
+#[test]
+fn a_map_of_the_session_that_no_key_has() {
+    let site = |map: &str, content: &str| {
+        http(&format!(
+            "log_format l $cache_uid; map {map} $cache_uid {{ default nil; ~SESS[a-z]+=(?<session_id>[a-z]+) $session_id; }}
+             server {{ listen 80; location / {{ fastcgi_pass unix:/a; fastcgi_cache z; {content} }} }}"
+        ))
+    };
+    let expected = "$cache_uid tells one session from another and is in no cache key: visitors with a session get the pages of \
+                    each other";
+    assert_eq!(said(&site("$http_cookie", "")), [expected]);
+    assert_eq!(said(&site("$cookie_session", "fastcgi_no_cache $arg_x; access_log x l;")), [expected]);
+    for (map, content) in [
+        ("$http_cookie", "fastcgi_cache_key $host$request_uri$cache_uid;"),
+        ("$http_cookie", "fastcgi_no_cache $http_cookie; fastcgi_cache_bypass $http_cookie;"),
+        ("$http_cookie", "fastcgi_no_cache $cache_uid; fastcgi_cache_bypass $cache_uid;"),
+        ("$http_cookie", "add_header X-Uid $cache_uid;"),
+        ("$http_user_agent", ""),
+        ("$request_method", ""),
+    ] {
+        assert_eq!(said(&site(map, content)), Vec::<String>::new(), "{map} {content}");
+    }
+}
+
+#[test]
+fn a_map_that_a_set_overwrites() {
+    let site = |server: &str, location: &str| {
+        http(&format!(
+            "map $request_method $no_cache {{ default 1; HEAD 0; GET 0; }}
+             server {{ listen 80; {server} location / {{ {location} fastcgi_pass unix:/a; fastcgi_cache z;
+             fastcgi_no_cache $no_cache; fastcgi_cache_bypass $no_cache; }} }}"
+        ))
+    };
+    let expected = "\"set $no_cache\" overwrites what the \"map\" says: no cache sees its value";
+    for (server, location) in [
+        ("set $no_cache 0;", ""),
+        ("", "set $no_cache '';"),
+        ("set $no_cache ''; if ($http_cookie ~ SESS) { set $no_cache 1; } if ($no_cache = 1) { set $x 1; }", ""),
+    ] {
+        assert_eq!(said(&site(server, location)), [expected], "{server} {location}");
+    }
+    for (server, location) in [
+        ("", ""),
+        ("if ($http_cookie ~ SESS) { set $no_cache 1; }", ""),
+        ("if ($no_cache) { return 405; } set $no_cache 0;", ""),
+        ("set $no_cache $no_cache$cookie_session;", ""),
+        ("location /a { proxy_pass http://b; proxy_cache p; proxy_no_cache $no_cache; }", "set $no_cache 0;"),
+    ] {
+        assert_eq!(said(&site(server, location)), Vec::<String>::new(), "{server} {location}");
+    }
 }
 
 #[test]
