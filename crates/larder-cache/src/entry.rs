@@ -61,6 +61,21 @@ struct State {
     disk: Disk,
 }
 
+/// What is known of a key, without a use being noted.
+#[derive(Debug, Default)]
+pub struct Peek {
+    /// The variants in memory, newest first, and those whose bodies have just become complete before them.
+    pub variants: Vec<Arc<Object>>,
+    /// How many lookups found no variant, for `min_uses`.
+    pub misses: u32,
+    /// Whether a request is fetching it.
+    pub is_being_fetched: bool,
+    /// Until when requests do not wait for each other, because the last answer was not to be stored.
+    pub uncacheable_until: Option<Time>,
+    /// Whether a disk may have variants that are not in memory.
+    pub may_be_on_disk: bool,
+}
+
 /// Whether the variants on disk are known.
 #[derive(Default)]
 enum Disk {
@@ -245,6 +260,22 @@ impl Entry {
     /// Whether `object` is one of the variants.
     pub(crate) fn has(&self, object: &Arc<Object>) -> bool {
         each(&self.newest.load()).any(|variant| Arc::ptr_eq(variant, object))
+    }
+
+    /// What is known of the key now. Notes nothing.
+    pub(crate) fn peek(&self, now: Time) -> Peek {
+        let state = self.state.lock();
+        let is_whole = |filling: &&Filling| {
+            filling.object.body.is_stored() && matches!(filling.object.body.state(), BodyState::Complete { .. })
+        };
+        let new = state.filling.iter().rev().filter(is_whole).map(|filling| Arc::clone(&filling.object));
+        Peek {
+            variants: new.chain(each(&self.newest.load()).cloned()).collect(),
+            misses: state.uses,
+            is_being_fetched: self.is_at_work(),
+            uncacheable_until: Some(state.uncacheable_until).filter(|until| now < *until),
+            may_be_on_disk: !matches!(state.disk, Disk::Known),
+        }
     }
 
     /// Decides what a request without a usable variant does.

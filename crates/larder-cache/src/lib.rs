@@ -44,6 +44,7 @@ pub mod vary;
 mod zone;
 
 pub use bans::{Asking, BanStats, Banned, Condition, Effect, Listed, Reader, Stale, Unread};
+pub use entry::Peek;
 pub use flight::{Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};

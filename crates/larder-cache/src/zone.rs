@@ -15,7 +15,7 @@ use larder_store::{
 use parking_lot::Mutex;
 
 use crate::bans::{Asking, BanStats, Banned, Bans, Condition, Listed, Reader, Unread};
-use crate::entry::{Entry, each};
+use crate::entry::{Entry, Peek, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
 use crate::object::{Home, Object};
@@ -532,6 +532,15 @@ impl Zone {
     /// The entry of `key`, if there is one.
     pub(crate) fn entry_there(&self, key: &KeyRef<'_>) -> Option<Arc<Entry>> {
         self.memory.shelf().get(shelf_hash(key, self.era()), key.bytes())
+    }
+
+    /// What is known of a key at `now`. Unlike a lookup it notes no use, reads no disk and leaves no trace.
+    pub fn peek(&self, key: &KeyRef<'_>, now: Time) -> Peek {
+        let entry = self.memory.shelf().peek(shelf_hash(key, self.era()), key.bytes());
+        let found = entry.map(|entry| entry.peek(now));
+        let mut peek = found.unwrap_or_else(|| Peek { may_be_on_disk: true, ..Peek::default() });
+        peek.may_be_on_disk = peek.may_be_on_disk && self.shelves.load().may_have(key.bytes());
+        peek
     }
 
     /// The entry of `key`, made if there is none. `None` if there is no room for it.

@@ -120,6 +120,11 @@ impl<V: Kept> MemoryShelf<V> {
         table.iter_hash(hash).filter(is_here).map(Arc::clone).collect()
     }
 
+    /// The thing under `key`. Does not count as a use.
+    pub fn peek(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
+        self.inner.find(hash, key)
+    }
+
     /// The thing under `key`, which counts as a use. If there is none, puts the result of `make` there.
     ///
     /// `make` runs under a lock: it must not reserve, and its result has to have a fresh [`Seat`] of `hash`.
