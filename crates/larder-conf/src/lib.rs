@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub use contexts::Contexts;
 pub use directives::headers::{ExpiresError, parse_expires};
 pub use directives::{Args, DirectiveInfo, Standing, find_directive};
-pub use larder_source::{Diagnostic, Loader, MemoryLoader, Position, Severity, Sources, Span, nearest};
+pub use larder_source::{Diagnostic, Lines, Loader, MemoryLoader, Position, Severity, Sources, Span, nearest};
 use larder_source::{diagnostic, sources, span, suggest};
 pub use lint::lint;
 pub use template::{as_literal, literal, parse_template, show as show_template};
@@ -78,7 +78,10 @@ pub fn load(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Res
     diagnostics.sort_by_key(|d| d.span.map_or((0, 0), |s| (u64::from(s.file) + 1, s.start)));
     diagnostic::limit(&mut diagnostics);
     match config {
-        Some(config) if !has_errors => Ok(Loaded { config, sources: parsed.sources, notices: diagnostics }),
+        Some(config) if !has_errors => {
+            let config = model::Config { lines: parsed.sources.lines().into(), ..config };
+            Ok(Loaded { config, sources: parsed.sources, notices: diagnostics })
+        }
         _ => Err(Box::new(Failed { sources: parsed.sources, diagnostics })),
     }
 }

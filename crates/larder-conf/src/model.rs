@@ -7,6 +7,10 @@
 //! kept here. Levels inherit as in nginx: a scalar from the nearest level that sets it, a list (such as
 //! `add_header`) as a whole, only where the level sets none of its own.
 
+use std::sync::Arc;
+
+use larder_source::Lines;
+
 use crate::span::Span;
 
 mod access;
@@ -146,4 +150,6 @@ pub struct Config {
     pub http: Http,
     /// `larder_acme_account`; it is always there when a server has an [`AcmeOrder`].
     pub acme: Option<AcmeAccount>,
+    /// Where the lines of its files begin, for those who ask a running server why it does something.
+    pub lines: Arc<Lines>,
 }

@@ -145,6 +145,7 @@ impl Builder {
             conf_prefix: config.main.conf_prefix.clone(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shutdown_timeout: config.main.worker_shutdown_timeout,
+            lines: Arc::clone(&config.lines),
         };
         Self {
             site,

@@ -7,6 +7,7 @@
 pub mod access;
 mod access_lines;
 pub mod acme;
+pub mod ask;
 pub mod assemble;
 pub mod auth;
 pub mod bans;
@@ -34,6 +35,7 @@ mod lurker;
 pub mod map;
 pub mod material;
 mod metrics;
+mod misses;
 pub mod modules;
 pub mod net;
 pub mod objects;

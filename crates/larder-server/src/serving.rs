@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::acme::Issuing;
+use crate::ask::Desk;
 use crate::assemble::{self, Keeping};
 use crate::bans;
 use crate::clock;
@@ -49,6 +50,8 @@ pub struct ServingOptions {
     pub workers: usize,
     /// Where transactions are told.
     pub log: Arc<Hub>,
+    /// Where questions about what is done are asked.
+    pub desk: Arc<Desk>,
 }
 
 /// The workers of this process.
@@ -133,6 +136,7 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
+        options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect());
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
         Ok(Self { workers, shared, main_log, issuing, lurker, began, last })
     }

@@ -1,5 +1,7 @@
 //! Strings with variables, compiled: the variables in `$scheme://$host/a` are looked up in advance.
 
+use larder_conf::model::{Template, TemplatePart};
+
 use crate::variable::Var;
 
 /// A compiled string.
@@ -48,4 +50,14 @@ impl Text {
             _ => None,
         }
     }
+}
+
+/// A text as people write it, without braces around names.
+pub fn written(template: &Template) -> String {
+    let part = |part: &TemplatePart| match part {
+        TemplatePart::Literal(text) => text.clone(),
+        TemplatePart::Variable(name) => format!("${name}"),
+        TemplatePart::Capture(number) => format!("${number}"),
+    };
+    template.parts.iter().map(part).collect()
 }

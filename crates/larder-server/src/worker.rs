@@ -13,6 +13,7 @@ use crate::compressor::Compressor;
 use crate::exchange::{Client, Exchange, RequestBody};
 use crate::files::kept::KeptFiles;
 use crate::local::Local;
+use crate::misses::Misses;
 use crate::net::Buffers;
 use crate::pipes::Pipes;
 use crate::pressure::{Gate, Pressure};
@@ -70,6 +71,8 @@ pub struct Worker {
     pub kept: RefCell<KeptFiles>,
     /// How many copies of requests are being sent to mirrors.
     pub mirrored: Cell<usize>,
+    /// Why requests of the last minutes were no hits.
+    pub misses: RefCell<Misses>,
     /// Whether a request is being answered without waiting.
     pub at_once: Cell<bool>,
     /// Whether the current request was read together with the one before it.
@@ -105,6 +108,7 @@ impl Worker {
             lines: Lines::default(),
             kept: RefCell::default(),
             mirrored: Cell::new(0),
+            misses: RefCell::default(),
             at_once: Cell::new(false),
             is_pipelined: Cell::new(false),
         })

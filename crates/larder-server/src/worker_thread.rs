@@ -19,6 +19,7 @@ use crate::files::kept::KEPT_BYTES_MAX;
 use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::logs::{LogFiles, Logs};
+use crate::misses::Summary;
 use crate::pressure::Stage;
 use crate::probes;
 use crate::resolvers;
@@ -56,6 +57,8 @@ pub enum Command {
     Notice(mpsc::UnboundedSender<()>),
     /// Write the buffers of logs.
     Flush,
+    /// Tell why requests of the last minutes were no hits.
+    Misses(sync::mpsc::Sender<Summary>),
     /// Accept no more connections, and end when all requests are done.
     Quit,
     /// End now.
@@ -148,6 +151,11 @@ impl Thread {
             match command {
                 Some(Command::Configure(site, sockets)) => self.configure(&site, sockets),
                 Some(Command::Notice(done)) => drop(done),
+                Some(Command::Misses(answer)) => {
+                    let summary = self.worker.misses.borrow().summary(self.worker.stats.hits.get(), clock::now());
+                    // Whoever does not wait any more hears nothing.
+                    let _ = answer.send(summary);
+                }
                 Some(Command::Flush) => self.worker.cx().local.logs.flush(clock::now(), true),
                 Some(Command::Quit) => {
                     self.quit(&mut commands).await;

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod diagnostic;
+pub mod lines;
 pub mod sources;
 pub mod span;
 pub mod suggest;
 
 pub use diagnostic::{Diagnostic, Outcome, Severity, render};
+pub use lines::Lines;
 pub use sources::{Loader, MemoryLoader, Position, Sources};
 pub use span::Span;
 pub use suggest::nearest;

@@ -34,6 +34,15 @@ enum Name {
     Text(String),
 }
 
+impl Name {
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Text(name) => PathBuf::from(name),
+        }
+    }
+}
+
 /// A place as people count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -87,6 +96,11 @@ impl Sources {
         })
     }
 
+    /// All texts with their names, in the order of [`Span::file`].
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (PathBuf, &[u8])> {
+        self.files.iter().map(|file| (file.name.path(), file.bytes.as_slice()))
+    }
+
     /// The patterns of includes and what they matched.
     pub fn globs(&self) -> impl Iterator<Item = (&str, &[PathBuf])> {
         self.globs.iter().map(|(pattern, matches)| (pattern.as_str(), matches.as_slice()))
@@ -97,12 +111,8 @@ impl Sources {
         let file = self.files.get(span.file as usize)?;
         let before = file.bytes.get(..span.start as usize)?;
         let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        let path = match &file.name {
-            Name::File(path) => path.clone(),
-            Name::Text(name) => PathBuf::from(name),
-        };
         Some(Position {
-            path,
+            path: file.name.path(),
             line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
             column: 1 + text(&before[line_start..]).chars().count(),
         })

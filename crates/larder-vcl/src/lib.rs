@@ -31,7 +31,7 @@ pub mod vmods;
 
 use std::path::{Path, PathBuf};
 
-use larder_source::{Diagnostic, Loader, Severity, Sources, diagnostic};
+use larder_source::{Diagnostic, Lines, Loader, Severity, Sources, diagnostic};
 
 pub use acl::{Acl, AclLine, AclVerdict, Said};
 pub use compile::compile;
@@ -71,6 +71,8 @@ pub struct Loaded {
     pub policy: Policy,
     /// The files it was read from.
     pub sources: Sources,
+    /// Where their lines begin.
+    pub lines: Lines,
     /// Warnings, in order of the files.
     pub notices: Vec<Diagnostic>,
 }
@@ -110,7 +112,8 @@ pub fn load(
         return failed(sources, diagnostics);
     }
     sort(&mut diagnostics);
-    Ok(Loaded { policy, sources, notices: diagnostics })
+    let lines = sources.lines();
+    Ok(Loaded { policy, sources, lines, notices: diagnostics })
 }
 
 fn failed(sources: Sources, mut diagnostics: Vec<Diagnostic>) -> Result<Loaded, Box<Failed>> {

@@ -1,6 +1,8 @@
 //! The larder binary: command line in, exit code out.
 
 mod account;
+mod ask;
+mod ask_socket;
 mod cache;
 mod check;
 mod cli;
@@ -79,6 +81,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
+        Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
@@ -89,6 +92,7 @@ fn called(invocation: Invocation) -> ExitCode {
                 CliError::Varnishstat(_) => "larder varnishstat -h",
                 CliError::Varnishlog(_) => "larder varnishlog -h",
                 CliError::Varnishncsa(_) => "larder varnishncsa -h",
+                CliError::Ask(_) => "larder why -h",
                 _ => "larder -h",
             };
             eprintln!("larder: {error}");

@@ -117,6 +117,20 @@ pub fn read(path: &Path) -> Result<i32, PidFileError> {
     }
 }
 
+/// The path of a socket beside a pid file: `a.vsl` for `a.pid`, and `a.1.vsl` for `a.1` or any other name, so that it is
+/// never the pid file, and `a.2` has its own.
+pub fn beside(pid_path: &Path, extension: &str) -> PathBuf {
+    match pid_path.extension() {
+        Some(own) if own == "pid" => pid_path.with_extension(extension),
+        _ => {
+            let mut name = pid_path.as_os_str().to_owned();
+            name.push(".");
+            name.push(extension);
+            name.into()
+        }
+    }
+}
+
 const MODE: u32 = 0o644;
 const PID_BYTES_MAX: u64 = 32;
 
@@ -149,6 +163,21 @@ mod tests {
         file.rename(&old).unwrap();
         drop(file);
         assert!(!old.exists());
+    }
+
+    #[test]
+    fn each_pid_file_has_a_socket_of_its_own() {
+        for (pid, expected) in [
+            ("/run/larder.pid", "/run/larder.vsl"),
+            ("/run/k.1", "/run/k.1.vsl"),
+            ("/run/k.2", "/run/k.2.vsl"),
+            ("/run/x.vsl", "/run/x.vsl.vsl"),
+            ("/run/larder", "/run/larder.vsl"),
+            ("/run/.pid", "/run/.pid.vsl"),
+            ("/run/a.b.pid", "/run/a.b.vsl"),
+        ] {
+            assert_eq!(beside(Path::new(pid), "vsl"), Path::new(expected), "{pid}");
+        }
     }
 
     #[test]

@@ -48,6 +48,15 @@ pub enum Terminal {
     Left,
 }
 
+/// The sockets at which a process tells of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ToldAt<'a> {
+    /// The transaction log.
+    pub log: Option<&'a UnixListener>,
+    /// Answers to questions.
+    pub ask: Option<&'a UnixListener>,
+}
+
 /// Why a process could not be started, or does not react.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
@@ -90,7 +99,7 @@ impl Process {
         generation: &Generation,
         workers: usize,
         terminal: Terminal,
-        log_socket: Option<&UnixListener>,
+        told_at: ToldAt<'_>,
     ) -> Result<Process, ProcessError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
         let config = &generation.configuration.config;
@@ -114,7 +123,7 @@ impl Process {
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
         let mut process =
             Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
-        match process.configure(generation, workers, log_socket).await {
+        match process.configure(generation, workers, told_at).await {
             // If it has died already, it is reaped and reported like any other.
             Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
             Err(error) => {
@@ -125,13 +134,13 @@ impl Process {
         }
     }
 
-    /// Sends `generation` to the process, and the socket of the transaction log to one that begins. It will answer whether
+    /// Sends `generation` to the process, and the sockets at which it tells of itself to one that begins. It will answer whether
     /// it serves it.
     pub async fn configure(
         &mut self,
         generation: &Generation,
         workers: usize,
-        log_socket: Option<&UnixListener>,
+        told_at: ToldAt<'_>,
     ) -> Result<(), ProcessError> {
         let configuration = &generation.configuration;
         let count = |sockets: usize| u32::try_from(sockets).unwrap_or(u32::MAX);
@@ -147,14 +156,16 @@ impl Process {
                 .map(|listener| (listener.address().clone(), count(listener.sockets().len())))
                 .collect(),
             logs: generation.logs.iter().map(|(path, _)| path.clone()).collect(),
-            has_log_socket: log_socket.is_some(),
+            has_log_socket: told_at.log.is_some(),
+            has_ask_socket: told_at.ask.is_some(),
         };
         let message =
             Message::Configure(Box::new(configure.with_files(&configuration.sources, &configuration.material)));
         let sockets = listeners.flat_map(|listener| listener.sockets());
         let logs = generation.logs.iter().map(|(_, descriptor)| descriptor);
-        let log_socket = log_socket.map(AsFd::as_fd);
-        let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).chain(log_socket).collect();
+        // Each is the last one while those behind it have been taken.
+        let told_at = told_at.ask.into_iter().chain(told_at.log).map(AsFd::as_fd);
+        let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).chain(told_at).collect();
         self.say(&message, &descriptors).await
     }
 

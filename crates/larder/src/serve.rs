@@ -136,7 +136,7 @@ impl Prepared {
             Php::None | Php::Found(_) => None,
         };
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
-        let options = ServingOptions { workers, log: Arc::default() };
+        let options = ServingOptions { workers, log: Arc::default(), desk: Arc::default() };
         let configuration = &generation.configuration;
         let mut server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| StartError::from(configuration.reject(&diagnostics)))?;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
 
+use crate::ask_socket;
 use crate::configuration::Configuration;
 use crate::control::{Channel, Configure, ControlError, Message};
 use crate::oserror::CallFailed;
@@ -77,13 +78,15 @@ fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, Stri
     }
     let mut descriptors = descriptors;
     let log_socket = configure.has_log_socket.then(|| descriptors.pop()).flatten();
+    let ask_socket = configure.has_ask_socket.then(|| descriptors.pop()).flatten();
     let (configuration, descriptors) = unpack(configure, descriptors)?;
     let main = &configuration.config.main;
     if let Some(folder) = &main.working_directory {
         std::env::set_current_dir(folder)
             .map_err(|error| one_line(CallFailed::on("chdir", folder.display(), error)))?;
     }
-    let options = ServingOptions { workers, log: transaction_log::hub(&configuration.config, log_socket) };
+    let (log, desk) = (transaction_log::hub(&configuration.config, log_socket), ask_socket::serve(ask_socket));
+    let options = ServingOptions { workers, log, desk };
     Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
         .map_err(|diagnostics| configuration.render(&diagnostics))
 }

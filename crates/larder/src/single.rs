@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
 
+use crate::ask_socket;
 use crate::configuration::Configuration;
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
@@ -57,6 +58,7 @@ async fn serve(
     }
     drop(pid_file);
     drop(single.log_socket.take());
+    drop(single.ask_socket.take());
     single.neighbours.remove_unix(&single.generation.listeners, &[]);
     single.log.write(LogLevel::Notice, "exit");
     Ok(())
@@ -71,6 +73,8 @@ struct Single {
     neighbours: Neighbours,
     /// Where the transaction log is told.
     log_socket: Option<TellSocket>,
+    /// Where questions are answered.
+    ask_socket: Option<TellSocket>,
 }
 
 impl Single {
@@ -93,12 +97,14 @@ impl Single {
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let (log_socket, listener) =
             transaction_log::listen(&configuration.config, &configuration.pid_path(), log).unzip();
-        let options =
-            ServingOptions { workers, log: transaction_log::hub(&configuration.config, listener.map(OwnedFd::from)) };
+        let (ask_socket, asked) = ask_socket::listen(&configuration.pid_path(), log).unzip();
+        let log_of_transactions = transaction_log::hub(&configuration.config, listener.map(OwnedFd::from));
+        let desk = ask_socket::serve(asked.map(OwnedFd::from));
+        let options = ServingOptions { workers, log: log_of_transactions, desk };
         let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
         let log = Log::new(generation.sinks(), Console::Quiet);
-        Ok(Single { log, generation, server, workers, neighbours, log_socket })
+        Ok(Single { log, generation, server, workers, neighbours, log_socket, ask_socket })
     }
 
     async fn obey(&mut self, received: Received) {

@@ -14,6 +14,7 @@ use larder_conf::model::LogLevel;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
+use crate::ask_socket;
 use crate::cli::NoEffect;
 use crate::configuration::Configuration;
 use crate::control::{ControlError, Message};
@@ -26,7 +27,7 @@ use crate::log::{Console, Log};
 use crate::logs;
 use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
-use crate::process::{Ended, Process, Standing, Terminal};
+use crate::process::{Ended, Process, Standing, Terminal, ToldAt};
 use crate::signals::{Received, Signals};
 use crate::tell_socket::TellSocket;
 use crate::transaction_log;
@@ -94,6 +95,8 @@ struct Supervisor {
     pid_file: Option<PidFile>,
     /// Where the transaction log is told.
     log_socket: Option<(TellSocket, UnixListener)>,
+    /// Where questions are answered.
+    ask_socket: Option<(TellSocket, UnixListener)>,
     waiting: Option<Waiting>,
     terminal: Terminal,
 }
@@ -154,6 +157,7 @@ impl Supervisor {
             restart: Restart { young_deaths: 0, at: None },
             pid_file: None,
             log_socket: None,
+            ask_socket: None,
             terminal: if is_daemon { Terminal::Left } else { Terminal::Kept },
             waiting,
         })
@@ -163,6 +167,7 @@ impl Supervisor {
         self.log.redirect(self.current.sinks());
         let configuration = &self.current.configuration;
         self.log_socket = transaction_log::listen(&configuration.config, &configuration.pid_path(), &self.log);
+        self.ask_socket = ask_socket::listen(&configuration.pid_path(), &self.log);
         self.start_process().await;
         let code = loop {
             if let Phase::Ended(code) = self.phase {
@@ -178,6 +183,7 @@ impl Supervisor {
         self.neighbours.remove_unix(&self.current.listeners, &[]);
         self.pid_file = None;
         self.log_socket = None;
+        self.ask_socket = None;
         self.log.write(LogLevel::Notice, "exit");
         ExitCode::from(code)
     }
@@ -375,7 +381,7 @@ impl Supervisor {
             self.adopt(&old.configuration);
             return self.start_process().await;
         };
-        match process.configure(&generation, self.workers, None).await {
+        match process.configure(&generation, self.workers, ToldAt::default()).await {
             Ok(()) => self.pending = Some(generation),
             Err(error) => {
                 self.neighbours.remove_unix(&generation.listeners, &self.current.listeners);
@@ -518,8 +524,8 @@ impl Supervisor {
     /// Starts a process for the current generation.
     async fn start_process(&mut self) {
         self.restart.at = None;
-        let log_socket = self.log_socket.as_ref().map(|(_, listener)| listener);
-        match Process::start(&self.current, self.workers, self.terminal, log_socket).await {
+        let [log, ask] = [&self.log_socket, &self.ask_socket].map(|it| it.as_ref().map(|(_, listener)| listener));
+        match Process::start(&self.current, self.workers, self.terminal, ToldAt { log, ask }).await {
             Ok(process) => {
                 let started = format!("start worker process {}", process.id());
                 self.log.write(LogLevel::Notice, &started);

@@ -26,6 +26,15 @@ impl TellSocket {
     /// Listens at a path, for the account that owns it and its group. A socket that is there is replaced: whoever listened
     /// at it has ended, or gives way.
     pub fn listen(path: &Path) -> io::Result<(TellSocket, UnixListener)> {
+        Self::listen_for(path, OWN_AND_GROUP)
+    }
+
+    /// The same for the account alone.
+    pub fn listen_privately(path: &Path) -> io::Result<(TellSocket, UnixListener)> {
+        Self::listen_for(path, OWN)
+    }
+
+    fn listen_for(path: &Path, mode: u32) -> io::Result<(TellSocket, UnixListener)> {
         let has_replaced = is_listened_at(path);
         match fs::symlink_metadata(path) {
             Ok(there) if !is_socket(&there) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -41,7 +50,7 @@ impl TellSocket {
             return Err(io::Error::other("another user has put something in its place"));
         }
         let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
-        fs::set_permissions(by_descriptor, fs::Permissions::from_mode(MODE))?;
+        fs::set_permissions(by_descriptor, fs::Permissions::from_mode(mode))?;
         Ok((TellSocket { path: path.to_owned(), file, has_replaced }, listener))
     }
 
@@ -96,7 +105,9 @@ impl Drop for TellSocket {
 }
 
 /// What is told may be what clients have sent.
-const MODE: u32 = 0o660;
+const OWN_AND_GROUP: u32 = 0o660;
+/// For what can be asked, or ordered.
+const OWN: u32 = 0o600;
 
 #[cfg(test)]
 mod tests {
@@ -130,6 +141,9 @@ mod tests {
         let (old, _listening) = TellSocket::listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         let (new, _new_listening) = TellSocket::listen(&path).unwrap();
+        let private = folder.path().join("p");
+        let (_private, _) = TellSocket::listen_privately(&private).unwrap();
+        assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(new.has_replaced() && !old.has_replaced() && new.is_there() && !old.is_there());
         drop(old);
         assert!(UnixStream::connect(new.path()).is_ok(), "the new one is there");

@@ -10,27 +10,15 @@ use larder_server::vsl::{self, Hub, Settings};
 
 use crate::log::Log;
 use crate::oserror::CallFailed;
+use crate::pidfile::beside;
 use crate::tell_socket::TellSocket;
 
 /// Where it is told: `larder_transaction_log`, or else beside the pid file.
 fn path(config: &Config, pid_path: &Path) -> Option<PathBuf> {
     match &config.main.transaction_log.place {
-        TransactionLogPlace::Usual => Some(usual(pid_path)),
+        TransactionLogPlace::Usual => Some(beside(pid_path, EXTENSION)),
         TransactionLogPlace::At(path) => Some(path.clone()),
         TransactionLogPlace::Off => None,
-    }
-}
-
-/// `a.vsl` for `a.pid`, and `a.1.vsl` for `a.1` or any other name, so that it is never the pid file, and `a.2` has its own.
-fn usual(pid_path: &Path) -> PathBuf {
-    match pid_path.extension() {
-        Some(extension) if extension == "pid" => pid_path.with_extension(EXTENSION),
-        _ => {
-            let mut name = pid_path.as_os_str().to_owned();
-            name.push(".");
-            name.push(EXTENSION);
-            name.into()
-        }
     }
 }
 
@@ -94,23 +82,3 @@ pub fn settings(config: &Config) -> Settings {
 
 /// What the name of the socket beside the pid file ends with.
 const EXTENSION: &str = "vsl";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_pid_file_has_a_socket_of_its_own() {
-        for (pid, expected) in [
-            ("/run/larder.pid", "/run/larder.vsl"),
-            ("/run/k.1", "/run/k.1.vsl"),
-            ("/run/k.2", "/run/k.2.vsl"),
-            ("/run/x.vsl", "/run/x.vsl.vsl"),
-            ("/run/larder", "/run/larder.vsl"),
-            ("/run/.pid", "/run/.pid.vsl"),
-            ("/run/a.b.pid", "/run/a.b.vsl"),
-        ] {
-            assert_eq!(usual(Path::new(pid)), Path::new(expected), "{pid}");
-        }
-    }
-}

@@ -31,6 +31,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "clock",
                 "compressor",
                 "lru",
+                "misses",
                 "pace",
                 "pipes",
                 "prepared",
@@ -89,10 +90,10 @@ const LAYERS: &[(&str, Layers)] = &[
             ],
             &["request"],
             &["conn", "fuzzing"],
-            &["assemble", "listen", "lurker", "serving", "worker_thread"],
+            &["ask", "assemble", "listen", "lurker", "serving", "worker_thread"],
         ],
     ),
-    ("crates/larder-source/src", &[&["span", "suggest"], &["sources"], &["diagnostic"]]),
+    ("crates/larder-source/src", &[&["span", "suggest"], &["sources"], &["diagnostic", "lines"]]),
     (
         "crates/larder-conf/src",
         &[

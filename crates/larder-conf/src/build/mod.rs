@@ -10,6 +10,8 @@ mod check;
 mod http;
 mod tls;
 
+use std::sync::Arc;
+
 use crate::Options;
 use crate::contexts::Contexts;
 use crate::cx::Cx;
@@ -51,7 +53,7 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
         (None, None) => http::build(&[], &mut cx),
     };
     main.binds_anywhere = cx.binds_anywhere;
-    Config { main, http, acme }
+    Config { main, http, acme, lines: Arc::default() }
 }
 
 /// Handles a file with `server` and the like at the top and no `http`, such as one of `sites-enabled`. Returns the

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_http::{RequestHead, ResponseHead, Time};
+use larder_vcl::program::At;
 use larder_vcl::run::Machine;
+use larder_vcl::steps::Step;
 
 use crate::directors::TaskSets;
 use crate::pipes::Pipe;
@@ -62,6 +64,8 @@ pub struct ClientTask {
     pub is_hitmiss: bool,
     /// `req.is_hitpass`
     pub is_hitpass: bool,
+    /// Which sub has passed it, and by which instruction; of use while it is passed.
+    pub passed_by: Option<(Step, At)>,
     /// Whether the response is a page that was found.
     pub is_hit: bool,
     /// Since when it has waited for the refetch of a stale page: what came since then is fresh to it, however short its

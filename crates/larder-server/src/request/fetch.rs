@@ -21,7 +21,7 @@ use crate::site::{Origin, Target};
 use super::early_hints::Gathered;
 use super::plan::Plan;
 use super::written_url::{self, By};
-use super::{Step, Synth, answer, early_hints, origin_request, own_files, resolve};
+use super::{Step, Synth, answer, early_hints, origin_request, own_files, reasons, resolve};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -86,7 +86,7 @@ impl Underway {
         }
         count_attempts(&outcome.attempts, self.head_bytes, origin, ex, cx);
         note_attempts(outcome.attempts, ex, cx);
-        match outcome.result {
+        let step = match outcome.result {
             Ok(answer) => {
                 records::fetch::answered(&answer.head, ex);
                 count_answer(&answer, ex, cx);
@@ -96,7 +96,9 @@ impl Underway {
                 records::fetch::failed(ex);
                 answer::failed(&error, self.plan, origin, ex, cx)
             }
-        }
+        };
+        reasons::note(&step, ex, cx);
+        step
     }
 
     /// Ends it without an answer.

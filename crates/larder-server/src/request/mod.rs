@@ -40,6 +40,7 @@ pub mod plan;
 pub mod proxy_store;
 pub mod pump;
 pub mod purge;
+pub mod reasons;
 pub mod receive;
 pub mod recode;
 pub mod refetch;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::Zone;
+use larder_conf::{Lines, Span};
 use larder_origin::Group;
 
 use crate::acme::Plan;
@@ -80,9 +81,18 @@ pub struct Site {
     pub hostname: String,
     /// How long old requests may run after a stop or a reload.
     pub shutdown_timeout: Option<Duration>,
+    /// Where the lines of its files begin.
+    pub lines: Arc<Lines>,
 }
 
 impl Site {
+    /// A place in its files in words, such as `conf.d/shop.conf:12`; below the folder of the main file without that.
+    pub fn place(&self, span: Span) -> Option<String> {
+        let (path, line) = self.lines.of(span)?;
+        let path = path.strip_prefix(&self.conf_prefix).unwrap_or(path);
+        Some(format!("{}:{line}", path.display()))
+    }
+
     /// The variable of a name that is known at run time only, as in an SSI page. Searches, as pages with many of them
     /// are rare.
     pub fn variable(&self, name: &str) -> Option<Var> {

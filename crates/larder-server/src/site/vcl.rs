@@ -15,7 +15,7 @@ use larder_vcl::{Loaded, compile};
 
 use std::net::IpAddr;
 
-use larder_conf::Diagnostic;
+use larder_conf::{Diagnostic, Lines};
 
 use crate::objects::{Objects, Surroundings, initialize};
 use crate::probes::Probed;
@@ -42,6 +42,8 @@ pub struct Vcl {
     pub adds: AddedHeaders,
     /// The files that it has read.
     pub files: ReadFiles,
+    /// Where the lines of its sources begin.
+    pub lines: Lines,
     /// The environment, if it asks for that.
     pub environment: HashMap<OsString, OsString>,
 }
@@ -110,7 +112,7 @@ impl Vcl {
         addresses_of: &dyn Fn(&str) -> Vec<IpAddr>,
         surroundings: &Surroundings,
     ) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
-        let policy = loaded.policy;
+        let (policy, lines) = (loaded.policy, loaded.lines);
         let program = compile(&policy, addresses_of)?;
         let unbuilt = unbuilt::errors(&program);
         if !unbuilt.is_empty() {
@@ -131,7 +133,10 @@ impl Vcl {
         let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
         let (files, environment) = (ReadFiles::default(), HashMap::new());
         let objects = Arc::new(objects);
-        Ok((Self { policy, program, regexes, headers, header_lists, objects, adds, files, environment }, notices))
+        Ok((
+            Self { policy, program, regexes, headers, header_lists, objects, adds, files, lines, environment },
+            notices,
+        ))
     }
 }
 

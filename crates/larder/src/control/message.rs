@@ -45,6 +45,8 @@ pub struct Configure {
     pub logs: Vec<PathBuf>,
     /// Whether the socket comes last at which the transaction log is told.
     pub has_log_socket: bool,
+    /// Whether the socket comes before that at which questions are answered.
+    pub has_ask_socket: bool,
 }
 
 /// Why bytes are not a message. Both ends are the same program, so this is a bug.
@@ -161,6 +163,7 @@ impl Writer {
         });
         self.list(&configure.logs, |to, path| to.path(path));
         self.0.push(u8::from(configure.has_log_socket));
+        self.0.push(u8::from(configure.has_ask_socket));
     }
 
     fn surroundings(&mut self, surroundings: &Surroundings) {
@@ -230,6 +233,7 @@ impl<'a> Reader<'a> {
             listeners: self.list(|from| Ok((from.address()?, from.number()?)))?,
             logs: self.list(Reader::path)?,
             has_log_socket: self.boolean()?,
+            has_ask_socket: self.boolean()?,
         })
     }
 
@@ -349,6 +353,7 @@ pub mod tests {
             ],
             logs: vec!["/var/log/a".into(), PathBuf::from(OsString::from_vec(b"/\xff".to_vec()))],
             has_log_socket: true,
+            has_ask_socket: true,
         };
         let bare = Configure {
             workers: 1,
@@ -359,6 +364,7 @@ pub mod tests {
             listeners: Vec::new(),
             logs: Vec::new(),
             has_log_socket: false,
+            has_ask_socket: false,
         };
         vec![
             Message::Configure(Box::new(configure)),

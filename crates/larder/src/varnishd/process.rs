@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
+use larder_server::ask;
 use larder_server::vsl::{self, Hub};
 use larder_vsl::Tag;
 use tokio::net::{TcpListener, UnixListener};
@@ -28,7 +29,8 @@ use super::settings::Settings;
 use super::site::{Fixed, Site};
 use super::state::State;
 use super::stats_socket::{self, Asked};
-use super::workdir::{LOG_SOCKET, STATS_SOCKET, Workdir};
+use super::workdir::{ASK_SOCKET, LOG_SOCKET, STATS_SOCKET, Workdir};
+use crate::ask_socket::{self, NOBODY_ASKS};
 use crate::daemon::Waiting;
 use crate::generation::StartError;
 use crate::hostname::hostname;
@@ -76,8 +78,11 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let transactions = Hub::new(asked.settings.log());
     let (path, hub) = (workdir.path().join(LOG_SOCKET), Arc::clone(&transactions));
     let log_socket = tell(&path, "larder varnishlog will find no log", &log, |listener| vsl::serve(listener, hub));
-    let sockets = stats_socket.into_iter().chain(log_socket).collect();
-    let fixed = fixed(asked, &workdir, sockets, transactions)?;
+    let (path, desk) = (workdir.path().join(ASK_SOCKET), Arc::<ask::Desk>::default());
+    let listening = TellSocket::listen_privately(&path);
+    let ask_socket = tell_by(listening, &path, NOBODY_ASKS, &log, |listener| ask_socket::answer(listener, &desk));
+    let sockets = stats_socket.into_iter().chain(log_socket).chain(ask_socket).collect();
+    let fixed = fixed(asked, &workdir, sockets, transactions, desk)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
     log.redirect(site.sinks());
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
@@ -124,7 +129,18 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
 
 /// Listens at a socket of the folder, for `serve` to tell what is `told`. The server goes on without it.
 fn tell(path: &Path, told: &str, log: &Log, serve: impl FnOnce(StdListener) -> io::Result<()>) -> Option<TellSocket> {
-    let listening = TellSocket::listen(path).and_then(|(socket, listener)| serve(listener).map(|()| socket));
+    tell_by(TellSocket::listen(path), path, told, log, serve)
+}
+
+/// The same for a socket that is listened at.
+fn tell_by(
+    listening: io::Result<(TellSocket, StdListener)>,
+    path: &Path,
+    told: &str,
+    log: &Log,
+    serve: impl FnOnce(StdListener) -> io::Result<()>,
+) -> Option<TellSocket> {
+    let listening = listening.and_then(|(socket, listener)| serve(listener).map(|()| socket));
     let say = |error| {
         let why = CallFailed::on("bind", path.display(), error);
         log.write(LogLevel::Warn, &format!("{told}: {why}"));
@@ -161,6 +177,7 @@ fn fixed(
     workdir: &Workdir,
     sockets: Vec<TellSocket>,
     transactions: Arc<Hub>,
+    desk: Arc<ask::Desk>,
 ) -> Result<Fixed, EndpointError> {
     // Nobody reads the standard error of a daemon.
     let log = (!asked.in_foreground).then(|| workdir.path().join("error.log"));
@@ -172,6 +189,7 @@ fn fixed(
         log: log.as_ref().map_or("stderr".to_owned(), |path| path.display().to_string()),
         sockets,
         transactions,
+        desk,
     })
 }
 

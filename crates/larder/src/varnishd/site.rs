@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use larder_conf::MemoryLoader;
 use larder_conf::model::LogLevel;
+use larder_server::ask::Desk;
 use larder_server::vsl::Hub;
 use tokio::time::timeout;
 
@@ -41,6 +42,8 @@ pub struct Fixed {
     pub sockets: Vec<TellSocket>,
     /// The transaction log.
     pub transactions: Arc<Hub>,
+    /// Where questions about what is done are asked.
+    pub desk: Arc<Desk>,
 }
 
 /// The sockets, and the workers if they run.
@@ -179,8 +182,8 @@ impl Site {
                 let _ = timeout(SETTLING, server.settled()).await;
             }
             None => {
-                let log = Arc::clone(&self.fixed.transactions);
-                let options = ServingOptions { workers: self.workers, log };
+                let (log, desk) = (Arc::clone(&self.fixed.transactions), Arc::clone(&self.fixed.desk));
+                let options = ServingOptions { workers: self.workers, log, desk };
                 let server = Server::start(config, &configuration.material, descriptors, options)
                     .map_err(|diagnostics| configuration.reject(&diagnostics))?;
                 self.server = Some(server);
@@ -231,6 +234,7 @@ mod tests {
                 log: "stderr".to_owned(),
                 sockets: Vec::new(),
                 transactions: Arc::default(),
+                desk: Arc::default(),
             };
             let mut settings = Settings::default();
             for (name, value) in [

@@ -7,6 +7,7 @@
 //! _.secret            the secret of the CLI, unless -S names another file
 //! _.log               the socket at which the transaction log is told
 //! _.stats             the socket at which the counters are told
+//! _.ask               the socket at which `larder why` asks
 //! _.vsm_mgt/_.index   "# PID 1", then "+ FILE 0 BYTES Arg -T" and the same with -S
 //! _.vsm_mgt/_.cli     where the CLI is, a line "ADDRESS PORT" for each address, and a zero byte
 //! _.vsm_mgt/_.secret  where the secret is, and a zero byte
@@ -161,6 +162,8 @@ const USUAL_NAME: &str = "varnishd";
 pub const STATS_SOCKET: &str = "_.stats";
 /// The name of the socket at which the transaction log is told.
 pub const LOG_SOCKET: &str = "_.log";
+/// The name of the socket at which questions are answered.
+pub const ASK_SOCKET: &str = "_.ask";
 const INDEX_FOLDER: &str = "_.vsm_mgt";
 
 #[cfg(test)]

@@ -76,3 +76,4 @@ mod vcl_labels;
 mod vcl_modules;
 mod vcl_upstreams;
 mod vcl_urls;
+mod why;

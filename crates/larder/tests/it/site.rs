@@ -140,6 +140,12 @@ impl Setup {
         run(own.iter().chain(arguments))
     }
 
+    /// Runs a command of larder with this folder's `-p` and `-c`, to its end.
+    pub fn larder_words(&self, words: &[&str]) -> Output {
+        let prefix = format!("{}/", self.folder.path().display());
+        run(words.iter().chain(&["-p", &prefix, "-c", "nginx.conf"]))
+    }
+
     /// Where the site listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports[0]).into()

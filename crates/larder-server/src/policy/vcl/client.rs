@@ -59,7 +59,10 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     ex.upstream.cache_key.extend_from_slice(&policy.place);
     match recv.action {
         Action::Hash => look(policy, ex, cx),
-        Action::Pass => Ask::Turn(passes(policy, ex, cx)),
+        Action::Pass => {
+            ex.vcl.client.passed_by = Some((Step::Recv, recv.at));
+            Ask::Turn(passes(policy, ex, cx))
+        }
         Action::Pipe if ex.vcl.client.esi_level > 0 => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("an include cannot be piped, and is passed"));
             Ask::Turn(passes(policy, ex, cx))

@@ -44,6 +44,7 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
         Mark::HitPass => {
             records::found(Tag::HitPass, object, ex, cx);
             ex.vcl.client.is_hitpass = true;
+            ex.vcl.client.passed_by = None;
             cx.stats().hits_for_pass.add(1);
             return Found::Turn(passes(policy, ex, cx));
         }
@@ -90,6 +91,7 @@ fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx
         }
         Action::Pass => {
             ex.vcl.client.is_hit = true;
+            ex.vcl.client.passed_by = Some((Step::Hit, ended.at));
             Some(passes(policy, ex, cx))
         }
         _ => Some(turned(policy, ended, ex, cx)),
@@ -102,7 +104,10 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
     let ended = run(policy, Step::Miss, ex, cx);
     match ended.action {
         Action::Fetch => None,
-        Action::Pass => Some(passes(policy, ex, cx)),
+        Action::Pass => {
+            ex.vcl.client.passed_by = Some((Step::Miss, ended.at));
+            Some(passes(policy, ex, cx))
+        }
         _ => Some(turned(policy, ended, ex, cx)),
     }
 }

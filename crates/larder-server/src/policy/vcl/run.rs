@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use larder_conf::model::LogLevel;
+use larder_vcl::program::At;
 use larder_vcl::run::{Machine, Value, Verdict};
 use larder_vcl::steps::{Action, Step};
 use larder_vsl::Tag;
@@ -28,12 +29,14 @@ pub struct Ended {
     pub duration: Option<f64>,
     /// The label of `vcl`, by its number.
     pub label: Option<u32>,
+    /// The instruction with which it ended.
+    pub at: At,
 }
 
 impl Ended {
     /// One without values.
     pub fn plain(action: Action) -> Self {
-        Self { action, status: 0, reason: None, duration: None, label: None }
+        Self { action, status: 0, reason: None, duration: None, label: None, at: 0 }
     }
 }
 
@@ -61,7 +64,10 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     let result = machine.run(program, start, bytes_max, &mut host);
     let ended = match result {
         Ok(verdict) => ended(policy, &machine, verdict),
-        Err(failure) => Ended { reason: Some(failure.to_string().into_bytes()), ..Ended::plain(Action::Fail) },
+        Err(failure) => {
+            let (reason, at) = (Some(failure.to_string().into_bytes()), machine.ended_at());
+            Ended { reason, at, ..Ended::plain(Action::Fail) }
+        }
     };
     ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
@@ -98,7 +104,7 @@ fn tell_return(step: Step, ended: &Ended, ex: &Exchange) {
 
 fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {
     // Every sub of a step ends with the builtin one, which returns.
-    let mut ended = Ended::plain(verdict.action.unwrap_or(Action::Fail));
+    let mut ended = Ended { at: machine.ended_at(), ..Ended::plain(verdict.action.unwrap_or(Action::Fail)) };
     for value in machine.values(verdict) {
         match *value {
             Value::Int(status) => match as_status(status) {

@@ -1,0 +1,158 @@
+//! The socket at which a running server is asked about itself: `larder why`, `larder explain`.
+//!
+//! ```text
+//! socket --a thread each--> Desk --Command--> a worker, or all --text--> whoever asked
+//! ```
+//! Whoever serves does not wait for it: a worker answers between two turns of its loop.
+
+mod misses;
+mod socket;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::misses::Summary;
+use crate::worker_thread::Command;
+
+pub use socket::serve;
+
+/// Where questions go: to the workers that run now.
+#[derive(Default)]
+pub struct Desk(Mutex<Vec<UnboundedSender<Command>>>);
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+/// A question, as [`Question::parse`] reads it.
+#[derive(Debug, PartialEq, Eq)]
+enum Question {
+    /// Why requests of the last minutes were no hits.
+    Why(Form),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refused {
+    #[error("this server does not know the question \"{0}\": is it an older one?")]
+    Unknown(String),
+    #[error("the server is ending")]
+    Ending,
+    #[error("the server has not answered in {} s", PATIENCE.as_secs())]
+    Busy,
+}
+
+/// How long a worker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first word of a question, and the version of its form.
+const GREETING: &str = "larder 1";
+
+impl Desk {
+    /// Asks these workers from now on.
+    pub(crate) fn follow(&self, workers: Vec<UnboundedSender<Command>>) {
+        *self.0.lock() = workers;
+    }
+
+    fn answer(&self, question: &str) -> Result<String, Refused> {
+        match Question::parse(question)? {
+            Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
+        }
+    }
+
+    fn misses(&self) -> Result<Summary, Refused> {
+        let (answer, answers) = mpsc::channel();
+        let workers = self.0.lock().clone();
+        let mut asked = 0;
+        for worker in &workers {
+            asked += usize::from(worker.send(Command::Misses(answer.clone())).is_ok());
+        }
+        drop(answer);
+        if asked == 0 {
+            return Err(Refused::Ending);
+        }
+        let mut all = Summary::default();
+        for _ in 0..asked {
+            all.add(answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Question {
+    /// `larder 1 why text`, and what belongs to the question in further lines.
+    fn parse(text: &str) -> Result<Self, Refused> {
+        let first = text.lines().next().unwrap_or_default();
+        let unknown = || Refused::Unknown(first.chars().take(SHOWN_CHARS).collect());
+        let words = first.strip_prefix(GREETING).ok_or_else(unknown)?;
+        let mut words = words.split_ascii_whitespace();
+        let (what, form) = (words.next(), words.next());
+        let form = match form {
+            Some("text") => Form::Text,
+            Some("json") => Form::Json,
+            _ => return Err(unknown()),
+        };
+        match what {
+            Some("why") => Ok(Self::Why(form)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// How much of a question that is not understood is repeated.
+const SHOWN_CHARS: usize = 60;
+
+/// A text as a string of JSON.
+fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            char if char < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(char))),
+            char => out.push(char),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_other_versions_are_refused_in_words() {
+        assert_eq!(Question::parse("larder 1 why text\n"), Ok(Question::Why(Form::Text)));
+        assert_eq!(Question::parse("larder 1 why json"), Ok(Question::Why(Form::Json)));
+        for text in [
+            "",
+            "larder 1",
+            "larder 1 why",
+            "larder 2 why text",
+            "larder 1 what text",
+            "GET / HTTP/1.1",
+            "larder 1 why xml",
+        ] {
+            assert_eq!(Question::parse(text), Err(Refused::Unknown(text.to_owned())), "{text}");
+        }
+        let long = "ä".repeat(1000);
+        assert_eq!(Question::parse(&long), Err(Refused::Unknown("ä".repeat(SHOWN_CHARS))));
+    }
+
+    #[test]
+    fn texts_are_strings_of_json() {
+        assert_eq!(json("a \"b\" \\ \n ä"), r#""a \"b\" \\ \u000a ä""#);
+    }
+
+    #[test]
+    fn without_workers_the_server_is_ending() {
+        assert_eq!(Desk::default().answer("larder 1 why text"), Err(Refused::Ending));
+    }
+}

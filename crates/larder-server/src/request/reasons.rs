@@ -1,0 +1,218 @@
+//! Why a request was no hit, in words that say what to change. Only requests that had to ask an origin come here.
+
+use std::fmt::Write as _;
+
+use larder_cache::{KeyRef, Object, selecting};
+use larder_conf::model::Template;
+use larder_http::{Fields, Known};
+use larder_vcl::program::At;
+use larder_vcl::steps::Step as VclStep;
+
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange, Purpose};
+use crate::site::{CachePolicy, Directives, Policy, Protocol, VclPolicy};
+use crate::text::{Text, written};
+use crate::vsl::Shown;
+
+use super::{Slow, Step};
+
+/// Notes for `larder why` a request whose origin has answered, with `next` to come of it.
+pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx) {
+    let is_over = !matches!(next, Step::Slow(Slow::Fetch(_)));
+    if !is_over || ex.request.nested.purpose != Purpose::Answer {
+        return;
+    }
+    let (place, reason) = (place(ex, cx), of_answer(ex, cx));
+    let hits = cx.stats().hits.get();
+    cx.worker.misses.borrow_mut().note(&place, &reason, hits, cx.now(), || example(ex));
+}
+
+/// The server and the location of a request; behind a VCL that serves alone, its host.
+pub fn place(ex: &Exchange, cx: &Cx) -> String {
+    let server = cx.server(ex);
+    if server.takes_raw {
+        let fields = &ex.asked.head.fields;
+        return Shown(fields.get_known(Known::Host).unwrap_or_default()).to_string();
+    }
+    let name = if server.name.is_empty() { &b"_"[..] } else { &server.name };
+    format!("{} {}", Shown(name), cx.loc(ex).matching.written)
+}
+
+fn example(ex: &Exchange) -> String {
+    let method = ex.asked.head.method_name();
+    let mut example = String::new();
+    if method != b"GET" {
+        // Writing to memory does not fail.
+        let _ = write!(example, "{} ", Shown(method));
+    }
+    let _ = write!(example, "{}", Shown(ex.client_target()));
+    example
+}
+
+/// Why the request was no hit, after its origin has answered.
+pub fn of_answer(ex: &mut Exchange, cx: &Cx) -> String {
+    let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.to_owned() };
+    match (origin.policy.directives(), &origin.policy) {
+        (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
+        (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
+        (None, _) => ex.upstream.cache_detail.to_owned(),
+    }
+}
+
+/// The first word of the directives of an origin.
+pub fn prefix(protocol: &Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http(_) => "proxy",
+        Protocol::FastCgi(_) => "fastcgi",
+    }
+}
+
+fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> String {
+    let Some(cache) = &policy.cache else { return "no cache in this location".to_owned() };
+    let model = &policy.settings.model;
+    if ex.upstream.cache_status == Some(CacheStatus::Bypass)
+        && let Some(guard) = guard(&cache.bypass, &model.cache.bypass, ex, cx)
+    {
+        return format!("{prefix}_cache_bypass {guard}");
+    }
+    match ex.upstream.cache_detail {
+        "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it"),
+        "" => "fetched beside another request".to_owned(),
+        "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())),
+        "no_cache" => no_cache(cache, policy, prefix, ex, cx),
+        "no lifetime" => {
+            let status = ex.upstream.status.unwrap_or_default();
+            format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}")
+        }
+        "stale" => "expired".to_owned(),
+        "not stored yet" => not_yet(ex, cx),
+        detail => with_cookies(detail, ex),
+    }
+}
+
+fn no_cache(cache: &CachePolicy, policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> String {
+    match guard(&cache.no_cache, &policy.settings.model.cache.no_cache, ex, cx) {
+        Some(guard) => format!("{prefix}_no_cache {guard}"),
+        None => format!("{prefix}_no_cache"),
+    }
+}
+
+/// The first text that is true, as it is written, with its place.
+fn guard(texts: &[Text], templates: &[Template], ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    let (_, template) = texts.iter().zip(templates).find(|(text, _)| text.is_true(ex, cx))?;
+    let place = cx.site().place(template.span).map_or_else(String::new, |place| format!(" at {place}"));
+    Some(format!("{}{place}", written(template)))
+}
+
+/// Why a page was not there that could have been: it varies, or its URL is seldom the same.
+fn not_yet(ex: &Exchange, cx: &Cx) -> String {
+    if let Some(names) = varies_by(ex, cx) {
+        return format!("Vary: {names} (stored for other values)");
+    }
+    match ex.asked.head.target().iter().position(|byte| *byte == b'?') {
+        Some(at) => format!("not stored yet (URL with {})", arguments(&ex.asked.head.target()[at + 1..])),
+        None => "not stored yet".to_owned(),
+    }
+}
+
+/// The fields by which the stored pages of the key vary, if there are some and none is for this request.
+fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
+    let key = KeyRef::new(&ex.upstream.cache_key);
+    let request = selecting(&ex.asked.head.fields);
+    let mut zones = cx.site().caches.zones.iter();
+    zones.find_map(|zone| {
+        let variants = zone.peek(&key, cx.now()).variants;
+        let is_other = |object: &&std::sync::Arc<Object>| !object.vary.matches(&request);
+        variants.iter().find(is_other).map(|object| object.vary.names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// What a query is about: the first of its names that is known to make URLs of one page differ, or that there is one.
+fn arguments(query: &[u8]) -> String {
+    let names = query.split(|byte| *byte == b'&').map(|pair| pair.split(|byte| *byte == b'=').next().unwrap_or(pair));
+    let mut tracking = names.filter(|name| TRACKING.iter().any(|known| name.starts_with(known)));
+    tracking.next().map_or_else(|| "a query".to_owned(), |name| format!("?{}=", Shown(name)))
+}
+
+/// Beginnings of arguments that tell where a visitor comes from, and change no page.
+const TRACKING: [&[u8]; 8] = [b"utm_", b"gclid", b"fbclid", b"msclkid", b"mc_cid", b"_ga", b"gad_source", b"wbraid"];
+
+/// A reason; `Set-Cookie` with the names of the cookies.
+fn with_cookies(detail: &str, ex: &Exchange) -> String {
+    let Some(fields) = ex.upstream.fields.as_ref().filter(|_| detail.eq_ignore_ascii_case("set-cookie")) else {
+        return detail.to_owned();
+    };
+    format!("{detail} ({})", cookie_names(fields).join(", "))
+}
+
+/// The names of the cookies that an answer sets, each once, a few at most.
+pub fn cookie_names(fields: &Fields) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for line in fields.all_known(Known::SetCookie) {
+        let name = line.split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or(line).trim_ascii();
+        let name = Shown(name).to_string();
+        if !names.contains(&name) && names.len() < NAMES_MAX {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// How many cookies are named.
+const NAMES_MAX: usize = 4;
+
+fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> String {
+    let client = &ex.vcl.client;
+    let page = match ex.upstream.cache_detail {
+        "pass" => match client.passed_by {
+            Some((step, at)) => format!("pass by {}", vcl_place(policy, step, at)),
+            None if client.is_hitpass => "hit-for-pass".to_owned(),
+            None => "pass".to_owned(),
+        },
+        "ttl" => "the VCL gives it no time: beresp.ttl is 0 or less".to_owned(),
+        "not shared" => match ex.upstream.fields.as_ref().map(|fields| cookie_names(fields)) {
+            Some(names) if !names.is_empty() => format!("beresp.uncacheable, with Set-Cookie ({})", names.join(", ")),
+            _ => "beresp.uncacheable".to_owned(),
+        },
+        "stale" => "expired".to_owned(),
+        "not stored yet" => not_yet(ex, cx),
+        "" => "fetched anew".to_owned(),
+        detail => detail.to_owned(),
+    };
+    if client.is_hitmiss { format!("hit-for-miss, then {page}") } else { page }
+}
+
+/// A sub and the line in it.
+pub fn vcl_place(policy: &VclPolicy, step: VclStep, at: At) -> String {
+    match policy.vcl.program.place_of(at).and_then(|span| policy.vcl.lines.of(span)) {
+        Some((path, line)) => format!("{} at {}:{line}", step.name(), path.display()),
+        None => step.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_campaigns_are_named() {
+        for (query, expected) in [
+            ("a=b", "a query"),
+            ("", "a query"),
+            ("a=b&utm_source=x&gclid=y", "?utm_source="),
+            ("gclid", "?gclid="),
+            ("x=gclid", "a query"),
+        ] {
+            assert_eq!(arguments(query.as_bytes()), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn cookies_are_named_once_and_without_their_values() {
+        let mut fields = Fields::new();
+        for value in ["PHPSESSID=secret; path=/", "a=1", "PHPSESSID=other", " b ", "c=1", "d=1", "e=1"] {
+            fields.push(b"Set-Cookie", value.as_bytes());
+        }
+        assert_eq!(cookie_names(&fields), ["PHPSESSID", "a", "b", "c"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! `larder why`: asks a running server about itself, at its socket.
+
+pub mod options;
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::ask_socket::EXTENSION;
+use crate::cli::Options;
+use crate::configuration::{Configuration, Rejected, Surroundings};
+use crate::oserror::Reason;
+use crate::paths::Paths;
+use crate::pidfile::beside;
+use crate::varnishd::workdir;
+
+use options::{Ask, Place};
+
+/// How long a server may take. It gives up earlier.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    /// The configuration that says where the pid file is cannot be used.
+    #[error("{}", .0.rendered.trim_end())]
+    Rejected(#[from] Rejected),
+    /// Nobody listens there.
+    #[error("no server answers at {}: start one, or name it with -c, --pid or -n", .0.display())]
+    NoServer(PathBuf),
+    /// The socket belongs to others.
+    #[error("{} may not be opened by this account: be root, or the account that has started the server", .0.display())]
+    Forbidden(PathBuf),
+    /// The system refused something.
+    #[error("{} cannot be read {}", path.display(), Reason(source))]
+    Failed {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server does not answer this.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks, and prints the answer.
+pub fn run(asked: &Ask) -> ExitCode {
+    match answer(asked) {
+        // Whoever reads may have left.
+        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(error) => {
+            eprintln!("larder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn answer(asked: &Ask) -> Result<String, AskError> {
+    let form = if asked.json { "json" } else { "text" };
+    let question = format!("larder 1 why {form}\n");
+    let path = socket(&asked.place)?;
+    let told = exchange(&path, question.as_bytes()).map_err(|error| failed(&path, error))?;
+    match told.split_once('\n') {
+        Some(("ok", text)) => Ok(text.to_owned()),
+        Some(("no", why)) => Err(AskError::Refused(why.trim_end().to_owned())),
+        _ => Err(AskError::NoServer(path)),
+    }
+}
+
+/// The socket of the server that is asked.
+fn socket(place: &Place) -> Result<PathBuf, Rejected> {
+    Ok(match place {
+        Place::Configuration(place) => {
+            let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
+            let options = &Options { conf_file, prefix, globals, ..Options::default() };
+            let surroundings = Surroundings::new(&Paths::new(options), options.globals.clone());
+            beside(&Configuration::pid_file(&surroundings)?, EXTENSION)
+        }
+        Place::PidFile(path) => beside(path, EXTENSION),
+        Place::Folder(path) => workdir::place(Some(path)).join(workdir::ASK_SOCKET),
+    })
+}
+
+fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(question)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut told = Vec::new();
+    stream.read_to_end(&mut told)?;
+    Ok(String::from_utf8_lossy(&told).into_owned())
+}
+
+fn failed(path: &Path, error: io::Error) -> AskError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => AskError::NoServer(path),
+        io::ErrorKind::PermissionDenied => AskError::Forbidden(path),
+        _ => AskError::Failed { path, source: error },
+    }
+}
