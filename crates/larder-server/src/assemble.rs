@@ -435,7 +435,9 @@ impl Builder {
                     Map::default()
                 }
             };
-            self.site.variables.maps.push(MapPart { source, table, regexes, values, default, volatile: map.volatile });
+            let (spans, span, volatile) =
+                (map.entries.iter().map(|entry| entry.span).collect(), map.span, map.volatile);
+            self.site.variables.maps.push(MapPart { source, table, regexes, values, default, volatile, spans, span });
         }
     }
 
@@ -628,13 +630,14 @@ impl Builder {
             match op {
                 Rewrite::Set { name, value } => {
                     let Some(target) = self.target(name, value.span) else { continue };
-                    ops.push(Op::Set(target, self.text(value)));
+                    ops.push(Op::Set(target, self.text(value), value.span));
                 }
                 Rewrite::If { condition, script, location } => {
+                    let written = Box::new(Written::of(condition));
                     let Some(condition) = self.condition(condition) else { continue };
                     let inside = self.script(script, around, http, named);
                     let location = location.as_ref().map(|location| self.location(location, around, http, named));
-                    ops.push(Op::If(condition, inside, location));
+                    ops.push(Op::If(condition, inside, location, written));
                 }
                 Rewrite::Rewrite { pattern, replacement, append_args, flag } => {
                     let Some(regex) = self.regex(pattern) else { continue };
@@ -644,9 +647,12 @@ impl Builder {
                         replacement,
                         append_args: *append_args,
                         flag: *flag,
+                        span: pattern.span,
                     })));
                 }
-                Rewrite::Return { status, text, .. } => ops.push(Op::Return(*status, self.maybe(text.as_ref()))),
+                Rewrite::Return { status, text, span } => {
+                    ops.push(Op::Return(*status, self.maybe(text.as_ref()), *span));
+                }
                 Rewrite::Break => ops.push(Op::Break),
             }
         }

@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::logs::{Context, Logs, Texts};
 use crate::site::{Handler, Protocol, Target};
 use crate::target;
-use crate::vsl::Open;
+use crate::vsl::{Note, Open};
 
 impl Logs {
     /// Logs an error of an exchange.
@@ -39,6 +39,12 @@ impl Logs {
     fn write_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
         let log = cx.loc(ex).logs.error;
         let Some(errors) = self.errors(log, level) else { return };
+        if ex.is_walk() {
+            if let Some(open) = &ex.log.client {
+                open.note(|| Note::Said { what: "log", text: message.to_string(), at: None });
+            }
+            return;
+        }
         let context = self.context(cx, ex, address.unwrap_or_default());
         context.with_circumstances(ex.asked.head.fields.get_known(Known::Referer), |circumstances| {
             errors.write(level, cx.now(), circumstances, message);

@@ -18,6 +18,7 @@ pub mod context;
 pub mod directors;
 mod error_lines;
 pub mod exchange;
+mod explain;
 pub mod files;
 pub mod filter;
 #[doc(hidden)]

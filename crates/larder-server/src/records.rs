@@ -17,7 +17,7 @@ use larder_vsl::{Kind, Tag};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::site::{Policy, Vcl};
-use crate::vsl::{Open, Shown};
+use crate::vsl::{Note, Open, Shown};
 use crate::xid;
 
 /// A request has come, whose head is in the exchange.
@@ -209,6 +209,7 @@ fn tell_location(open: &Open, ex: &Exchange, cx: &Cx) {
         // It is that of `larder varnishd`, which nobody has written.
         return;
     }
+    open.note(|| Note::Location(ex.request.location, ex.request.uri.clone()));
     let loc = cx.loc(ex);
     open.put(Tag::Server, &cx.server(ex).name);
     open.put(Tag::Location, loc.matching.written.as_bytes());
@@ -218,6 +219,10 @@ fn tell_location(open: &Open, ex: &Exchange, cx: &Cx) {
 #[inline]
 pub fn rewritten(ex: &Exchange, to: Arguments<'_>) {
     if let Some(open) = &ex.log.client {
+        open.note(|| {
+            let text = to.to_string();
+            Note::Said { what: "way", text, at: None }
+        });
         open.say(Tag::Rewrite, to);
     }
 }

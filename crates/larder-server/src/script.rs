@@ -2,14 +2,16 @@
 //!
 //! As nginx's rewrite module. An `if` that holds makes its own location the current one, and the run goes on.
 
+use larder_conf::Span;
 use larder_conf::model::{FileTest, LogLevel, RewriteFlag};
-use larder_http::{Escape, escape_uri, status, unescape};
+use larder_http::{Escape, Known, escape_uri, status, unescape};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
-use crate::site::{Condition, Handler, NamedRegex, Op, RewriteOp, SetTarget};
+use crate::site::{Condition, Handler, NamedRegex, Op, RewriteOp, SetTarget, Written};
 use crate::text::{Part, Text};
 use crate::vars::{self, pattern};
+use crate::vsl::{Note, Open, Shown};
 
 /// How a run of directives ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,10 +63,18 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
     let locations = &cx.site().locations;
     for op in ops {
         match op {
-            Op::Set(target, value) => set(target, value, so_far.escapes, ex, cx),
-            Op::If(condition, inside, location) => {
+            Op::Set(target, value, at) => {
+                set(target, value, so_far.escapes, ex, cx);
+                if let Some(open) = &ex.log.client {
+                    note_set(open, target, *at, ex);
+                }
+            }
+            Op::If(condition, inside, location, written) => {
                 if !holds(condition, ex, cx) {
                     continue;
+                }
+                if let Some(open) = ex.log.client.clone().filter(|open| open.keeps_notes()) {
+                    note_holds(&open, condition, written, ex, cx);
                 }
                 if let Some(location) = location {
                     let had_origin = matches!(cx.loc(ex).handler, Handler::Origin(_));
@@ -75,13 +85,21 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
                 if let Some(ran) = run_from(inside, ex, cx, so_far) {
                     return Some(ran);
                 }
+                if let Some(open) = &ex.log.client {
+                    open.note(|| Note::Left);
+                }
             }
             Op::Rewrite(op) => {
                 if let Some(ran) = rewrite(op, ex, cx, so_far) {
                     return Some(ran);
                 }
             }
-            Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
+            Op::Return(status, text, at) => {
+                if let Some(open) = &ex.log.client {
+                    open.note(|| said("return", status.to_string(), *at, cx));
+                }
+                return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx)));
+            }
             Op::Break => {
                 // A URI that a `rewrite` has changed before is no longer the one that matched the location.
                 ex.request.way.path_is_the_locations &= !so_far.changed;
@@ -90,6 +108,42 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
         }
     }
     None
+}
+
+fn said(what: &'static str, text: String, at: Span, cx: &Cx) -> Note {
+    Note::Said { what, text, at: cx.site().place(at) }
+}
+
+#[cold]
+fn note_set(open: &Open, target: &SetTarget, at: Span, ex: &Exchange) {
+    if let SetTarget::Slot(slot) = target {
+        let value = || ex.eval.values.borrow().bytes(ex.eval.slot(*slot)).unwrap_or_default().to_vec();
+        open.note(|| Note::Set { slot: *slot, value: value(), at });
+    }
+}
+
+/// Notes a condition that holds, with the cookie that makes it do so.
+#[cold]
+fn note_holds(open: &Open, condition: &Condition, written: &Written, ex: &mut Exchange, cx: &Cx) {
+    let cookie = match condition {
+        Condition::Match(left, regex, false) => {
+            let subject = left.value(ex, cx);
+            cookie_of(&subject, ex, |pair| regex.regex.is_match(pair).unwrap_or(false))
+        }
+        _ => None,
+    };
+    open.note(|| Note::Holds { condition: written.text.clone(), cookie, at: written.span });
+}
+
+/// The name of the cookie by which a text matches, if the text is the field `Cookie`.
+pub fn cookie_of(text: &[u8], ex: &Exchange, matches: impl Fn(&[u8]) -> bool) -> Option<String> {
+    let mut lines = ex.asked.head.fields.all_known(Known::Cookie);
+    if text.is_empty() || !lines.any(|line| line == text) {
+        return None;
+    }
+    let pairs = text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let name = |pair: &[u8]| Shown(pair.split(|byte| *byte == b'=').next().unwrap_or(pair)).to_string();
+    pairs.filter(|pair| !pair.is_empty()).find(|pair| matches(pair)).map(name)
 }
 
 /// Whether `regex` matches, for `if` and `rewrite`: if it does not, `$1` and the like become empty.
@@ -175,6 +229,9 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
         return None;
     }
     so_far.escapes = false;
+    if let Some(open) = &ex.log.client {
+        open.note(|| said("rewrite", "matches".to_owned(), op.span, cx));
+    }
     let redirects = matches!(op.flag, RewriteFlag::Redirect | RewriteFlag::Permanent);
     let (mut path, args) = replacement(&op.replacement, redirects, ex, cx);
     if redirects {

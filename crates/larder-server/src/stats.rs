@@ -44,6 +44,20 @@ macro_rules! counters {
             pub waiting: u64,
         }
 
+        impl Stats {
+            /// What was counted so far.
+            pub fn counted(&self) -> Sums {
+                let mut sums = Sums::default();
+                sums.add(self);
+                sums
+            }
+
+            /// Takes back what was counted since; only the owner calls this.
+            pub fn put_back(&self, counted: &Sums) {
+                $(self.$name.0.store(counted.$name, Ordering::Relaxed);)*
+            }
+        }
+
         impl Sums {
             fn add(&mut self, stats: &Stats) {
                 $(self.$name += stats.$name.get();)*

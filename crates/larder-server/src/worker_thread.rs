@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::clock;
 use crate::context::Cx;
+use crate::explain::{self, Explanation, Question};
 use crate::files::kept::KEPT_BYTES_MAX;
 use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
@@ -59,6 +60,8 @@ pub enum Command {
     Flush,
     /// Tell why requests of the last minutes were no hits.
     Misses(sync::mpsc::Sender<Summary>),
+    /// Tell what would be done with a request, where this was seen of others.
+    Explain(Box<(Question, Summary)>, sync::mpsc::Sender<Result<Explanation, String>>),
     /// Accept no more connections, and end when all requests are done.
     Quit,
     /// End now.
@@ -155,6 +158,10 @@ impl Thread {
                     let summary = self.worker.misses.borrow().summary(self.worker.stats.hits.get(), clock::now());
                     // Whoever does not wait any more hears nothing.
                     let _ = answer.send(summary);
+                }
+                Some(Command::Explain(asked, answer)) => {
+                    let (question, seen) = &*asked;
+                    let _ = answer.send(explain::explain(question, seen, &self.worker));
                 }
                 Some(Command::Flush) => self.worker.cx().local.logs.flush(clock::now(), true),
                 Some(Command::Quit) => {

@@ -27,7 +27,7 @@ pub enum Command {
     Serve(Serve),
     /// `cache ...`: look at what is on disk, or drop it.
     Cache(Cache),
-    /// `why ...`: ask a running server about itself.
+    /// `why ...`, `explain ...`: ask a running server about itself.
     Ask(Ask),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
@@ -157,7 +157,7 @@ pub enum CliError {
     /// `--listen` with something else than an address.
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
-    /// Options of `why` that cannot be.
+    /// Options of `why` and `explain` that cannot be.
     #[error("{0}")]
     Ask(#[from] AskError),
     /// Options of varnishd that cannot be.
@@ -181,7 +181,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
     match word {
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
-        Some("why") => Ok(ask_options::parse(&args[1..])?.map_or(Command::Show(Show::Help), Command::Ask)),
+        Some(word @ ("why" | "explain")) => {
+            let asked = ask_options::parse(&args[1..], word == "explain")?;
+            Ok(asked.map_or(Command::Show(Show::Help), Command::Ask))
+        }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),

@@ -89,7 +89,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "vars",
             ],
             &["request"],
-            &["conn", "fuzzing"],
+            &["conn", "explain", "fuzzing"],
             &["ask", "assemble", "listen", "lurker", "serving", "worker_thread"],
         ],
     ),

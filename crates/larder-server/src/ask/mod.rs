@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::explain::{self, Explanation};
 use crate::misses::Summary;
 use crate::worker_thread::Command;
 
@@ -35,6 +36,8 @@ enum Form {
 enum Question {
     /// Why requests of the last minutes were no hits.
     Why(Form),
+    /// What would be done with a request.
+    Explain(Form, explain::Question),
 }
 
 /// Why there is no answer.
@@ -44,6 +47,8 @@ enum Refused {
     Unknown(String),
     #[error("the server is ending")]
     Ending,
+    #[error("{0}")]
+    Wrong(String),
     #[error("the server has not answered in {} s", PATIENCE.as_secs())]
     Busy,
 }
@@ -62,7 +67,23 @@ impl Desk {
     fn answer(&self, question: &str) -> Result<String, Refused> {
         match Question::parse(question)? {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
+            Question::Explain(form, question) => {
+                let explanation = self.explain(question)?;
+                Ok(match form {
+                    Form::Text => explanation.as_text(),
+                    Form::Json => explanation.as_json(json),
+                })
+            }
         }
+    }
+
+    fn explain(&self, question: explain::Question) -> Result<Explanation, Refused> {
+        let seen = self.misses()?;
+        let (answer, answers) = mpsc::channel();
+        let worker = self.0.lock().first().cloned().ok_or(Refused::Ending)?;
+        let asked = Command::Explain(Box::new((question, seen)), answer);
+        worker.send(asked).map_err(|_| Refused::Ending)?;
+        answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)?.map_err(Refused::Wrong)
     }
 
     fn misses(&self) -> Result<Summary, Refused> {
@@ -87,7 +108,7 @@ impl Desk {
 impl Question {
     /// `larder 1 why text`, and what belongs to the question in further lines.
     fn parse(text: &str) -> Result<Self, Refused> {
-        let first = text.lines().next().unwrap_or_default();
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let unknown = || Refused::Unknown(first.chars().take(SHOWN_CHARS).collect());
         let words = first.strip_prefix(GREETING).ok_or_else(unknown)?;
         let mut words = words.split_ascii_whitespace();
@@ -99,6 +120,7 @@ impl Question {
         };
         match what {
             Some("why") => Ok(Self::Why(form)),
+            Some("explain") => Ok(Self::Explain(form, explain::Question::parse(rest).map_err(Refused::Wrong)?)),
             _ => Err(unknown()),
         }
     }

@@ -46,6 +46,8 @@ pub enum Secured {
     PlainOnTls,
     /// TLS.
     Tls(Box<Tls>),
+    /// There is no connection, and the request that is walked through is meant to have come by TLS.
+    Said,
 }
 
 /// What TLS knows about a client.
@@ -102,7 +104,7 @@ impl Client {
 
     /// Whether the connection is encrypted.
     pub fn is_secure(&self) -> bool {
-        matches!(self.secured, Secured::Tls(_))
+        matches!(self.secured, Secured::Tls(_) | Secured::Said)
     }
 
     /// The client's address for logs.

@@ -228,6 +228,11 @@ impl Exchange {
         true
     }
 
+    /// Whether the request is only walked through, so that nothing may come of it.
+    pub fn is_walk(&self) -> bool {
+        self.request.nested.purpose == Purpose::Walk
+    }
+
     /// Whether only a head is asked for.
     pub fn is_head(&self) -> bool {
         self.request.method == Method::Head

@@ -107,6 +107,8 @@ pub enum Purpose {
     Slice,
     /// Only the cache.
     Refetch,
+    /// Nobody: the request is walked through to explain it. Nothing is sent, counted or changed.
+    Walk,
 }
 
 /// What makes a request a subrequest.

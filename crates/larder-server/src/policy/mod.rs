@@ -301,6 +301,17 @@ pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Foun
     }
 }
 
+/// The same for a page that a walk has found ([`walk`](crate::request::walk)).
+pub fn looked_at(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
+    match &origin.policy {
+        Policy::Directives(_) => Found::Page,
+        Policy::Rfc9111(policy) => rfc9111::hit(policy, object, ex, cx),
+        Policy::Vcl(policy) => vcl::hit(policy, object, ex, cx),
+        #[cfg(test)]
+        Policy::Written => Found::Page,
+    }
+}
+
 /// The same for a page that another request is fetching.
 pub fn arriving(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
     match &origin.policy {

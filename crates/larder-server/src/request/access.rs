@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 use crate::limit::{CONN_KEY_BYTES_MAX, LimitReq, REQ_KEY_BYTES_MAX, ReqVerdict, excess_text, limit_conn, limit_req};
 use crate::realip::{self, Trusted};
 
-use super::{Entrance, Slow, Step, Synth};
+use super::{Entrance, Slow, Step, Synth, notes};
 
 /// The client as access rules see it.
 fn peer(ex: &Exchange) -> Peer {
@@ -53,12 +53,20 @@ pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let access = &cx.loc(ex).access;
     if !ex.request.limits.req_asked && !access.limit_reqs.is_empty() {
         ex.request.limits.req_asked = true;
+        if ex.is_walk() {
+            notes::assume("limit_req", ex);
+            return limits(ex, cx);
+        }
         if let Some(step) = limit_requests(ex, cx) {
             return Some(step);
         }
     }
     if !ex.request.limits.conn_asked && !access.limit_conns.is_empty() {
         ex.request.limits.conn_asked = true;
+        if ex.is_walk() {
+            notes::assume("limit_conn", ex);
+            return None;
+        }
         return limit_connections(ex, cx);
     }
     None

@@ -31,6 +31,7 @@ pub mod handle;
 pub mod lookup;
 pub mod mirror;
 pub mod more_headers;
+pub mod notes;
 pub mod old_browsers;
 pub mod origin_request;
 pub mod own_files;
@@ -54,6 +55,8 @@ pub mod ssi;
 pub mod store;
 pub mod subrequest;
 pub mod synth;
+pub mod walk;
+pub mod walk_cache;
 pub mod wire;
 pub mod written_url;
 
@@ -329,6 +332,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Purpose::Answer => {}
             Purpose::Slice => step = slice::only_of_slices(step, ex, cx),
             Purpose::Refetch => step = refetch::only_of_refetches(step),
+            Purpose::Walk => step = walk::only_of_walks(step, ex, cx),
         }
         step = match step {
             Step::Route(entrance) => route::route(entrance, ex, cx),

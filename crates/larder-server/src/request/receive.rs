@@ -61,6 +61,19 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
     }
 }
 
+/// The first step of a request that is walked through, by its head; nobody is told of it.
+pub fn begin_walk(head: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Result<Step, HeadError> {
+    ex.asked.started = now;
+    enter(listener.default, ex, cx);
+    let limits = limits(&cx.site().servers[listener.default]);
+    match larder_http::parse_request(head, &mut ex.asked.head, &limits)? {
+        HeadStatus::Complete { .. } => {}
+        HeadStatus::Partial => return Err(HeadError::InvalidRequest),
+    }
+    begin(listener, ex, cx)?;
+    Ok(first_step(Ok(()), listener, ex, cx))
+}
+
 /// What is demanded of request heads that come to this server.
 pub fn limits(server: &VirtualServer) -> HeadLimits {
     let client = &server.client;
@@ -151,7 +164,7 @@ fn is_port(text: &[u8]) -> bool {
 /// another server's authorities.
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let tls = match &ex.asked.client.secured {
-        Secured::Not => return None,
+        Secured::Not | Secured::Said => return None,
         Secured::PlainOnTls => {
             return Some((status::PLAIN_TO_HTTPS, "client sent plain HTTP request to HTTPS port".to_owned()));
         }
@@ -228,7 +241,7 @@ fn enter(server: usize, ex: &mut Exchange, cx: &Cx) {
 /// The server before a host is known: that of the TLS handshake, or the default of the address.
 fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
     let name = match &ex.asked.client.secured {
-        Secured::Not | Secured::PlainOnTls => None,
+        Secured::Not | Secured::PlainOnTls | Secured::Said => None,
         Secured::Tls(tls) => tls.session.borrow().server_name().map(|name| name.as_bytes().to_vec()),
     };
     let found = name.and_then(|name| listener.names.find(&name, |regex| pattern::matches(regex, &name, ex, cx)));

@@ -44,7 +44,7 @@ pub use parts::{
 pub use policy::{
     CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, Rfc9111Policy, StorePath, ZoneChoice,
 };
-pub use script::{Condition, Op, RewriteOp, SetTarget};
+pub use script::{Condition, Op, RewriteOp, SetTarget, Written};
 pub use unbuilt::errors as unbuilt_errors;
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
 pub use vcl::{HeaderList, HeaderName, UsedVcl, Vcl, VclNames, VclPolicy};

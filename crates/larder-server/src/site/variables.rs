@@ -1,5 +1,7 @@
 //! The variables with a slot, and the blocks that they come from.
 
+use larder_conf::Span;
+
 use crate::geo::Geo;
 use crate::map::Map;
 use crate::realip::Trusted;
@@ -68,6 +70,10 @@ pub struct MapPart {
     pub default: Text,
     /// Whether it is looked up anew every time.
     pub volatile: bool,
+    /// The place of each entry.
+    pub spans: Vec<Span>,
+    /// Its own place.
+    pub span: Span,
 }
 
 /// A `geo`.

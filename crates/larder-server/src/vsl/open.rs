@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::sync::Arc;
 
+use larder_conf::Span;
 use larder_vsl::{Kind, Tag, Writer};
 
 use super::hub::Hub;
@@ -21,7 +22,50 @@ pub struct Open {
     stamped: Cell<f64>,
     /// The status that was told last.
     status: Cell<u16>,
+    /// What is noted beside, for one who has a request walked through.
+    notes: Option<RefCell<Vec<Note>>>,
 }
+
+/// What happens to a request that is walked through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A location was entered, by its place in the site, with this URI.
+    Location(usize, Vec<u8>),
+    /// A condition holds, up to the next [`Note::Left`].
+    Holds {
+        /// As it was written.
+        condition: String,
+        /// The cookie that makes it hold.
+        cookie: Option<String>,
+        /// Where it stands.
+        at: Span,
+    },
+    /// What belongs to the condition before is over.
+    Left,
+    /// A variable was set.
+    Set {
+        /// The variable, by its slot.
+        slot: usize,
+        /// To this.
+        value: Vec<u8>,
+        /// Where.
+        at: Span,
+    },
+    /// Something else.
+    Said {
+        /// What it is about, in one word.
+        what: &'static str,
+        /// In words.
+        text: String,
+        /// Where, as `FILE:LINE`.
+        at: Option<String>,
+    },
+    /// How it ends, in a sentence.
+    Verdict(String),
+}
+
+/// How many notes are kept of one walk.
+const NOTES_MAX: usize = 500;
 
 /// A transaction is cut here, for what a client can make of it.
 const BYTES_MAX: usize = 1 << 20;
@@ -38,9 +82,44 @@ impl Open {
             began: now,
             stamped: Cell::new(now),
             status: Cell::new(0),
+            notes: None,
         };
         open.say(Tag::Begin, begin);
         open
+    }
+
+    /// One that nobody is told of, and that keeps notes.
+    pub fn walk() -> Self {
+        Self {
+            hub: Arc::default(),
+            kind: Kind::Request,
+            vxid: 1,
+            writer: RefCell::default(),
+            began: clock::precise(),
+            stamped: Cell::new(0.0),
+            status: Cell::new(0),
+            notes: Some(RefCell::default()),
+        }
+    }
+
+    /// Whether notes are kept.
+    pub fn keeps_notes(&self) -> bool {
+        self.notes.is_some()
+    }
+
+    /// Notes something, if notes are kept.
+    pub fn note(&self, note: impl FnOnce() -> Note) {
+        if let Some(notes) = &self.notes
+            && notes.borrow().len() < NOTES_MAX
+        {
+            let note = note();
+            notes.borrow_mut().push(note);
+        }
+    }
+
+    /// The notes so far.
+    pub fn notes(&self) -> Vec<Note> {
+        self.notes.as_ref().map_or_else(Vec::new, |notes| notes.borrow().clone())
     }
 
     /// Its number.

@@ -1,4 +1,4 @@
-//! `larder why`: asks a running server about itself, at its socket.
+//! `larder why` and `larder explain`: asks a running server about itself, at its socket.
 
 pub mod options;
 
@@ -17,7 +17,7 @@ use crate::paths::Paths;
 use crate::pidfile::beside;
 use crate::varnishd::workdir;
 
-use options::{Ask, Place};
+use options::{Ask, Place, What};
 
 /// How long a server may take. It gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -64,7 +64,12 @@ pub fn run(asked: &Ask) -> ExitCode {
 
 fn answer(asked: &Ask) -> Result<String, AskError> {
     let form = if asked.json { "json" } else { "text" };
-    let question = format!("larder 1 why {form}\n");
+    let question = match &asked.what {
+        What::Why => format!("larder 1 why {form}\n"),
+        What::Explain { url, method, from, fields } => {
+            format!("larder 1 explain {form}\n{method} {url}\n{from}\n{}\n", fields.join("\n"))
+        }
+    };
     let path = socket(&asked.place)?;
     let told = exchange(&path, question.as_bytes()).map_err(|error| failed(&path, error))?;
     match told.split_once('\n') {

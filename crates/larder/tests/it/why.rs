@@ -1,4 +1,4 @@
-//! What a running server says of itself when it is asked: `larder why`.
+//! What a running server says of itself when it is asked: `larder why`, `larder explain`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -142,4 +142,164 @@ fn the_reasons_of_a_vcl_name_sub_and_line() {
         format!("1 pass by vcl_recv at {site}:5"),
     ];
     assert_eq!(found, expected, "{told}{}", text_of(&output.stderr));
+}
+
+fn explained(site: &Site, words: &[&str]) -> String {
+    asked(site, &[&["explain"], words].concat())
+}
+
+/// The first line.
+fn sentence(told: &str) -> &str {
+    told.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn the_first_line_says_why_a_page_is_not_cached() {
+    let (site, origin) = shop("daemon off; worker_processes 2;");
+    let cookie = "Cookie: a=b; wordpress_logged_in_x=1";
+    for (words, expected) in [
+        (
+            &["http://shop.test/page", "-H", cookie][..],
+            "not cached: cookie wordpress_logged_in_x sets $skip_cache=1 at nginx.conf:13, used by proxy_cache_bypass at \
+             nginx.conf:14 and proxy_no_cache at nginx.conf:14",
+        ),
+        (
+            &["http://shop.test/page?fresh=yes"],
+            "not cached: $arg_fresh is \"yes\", used by proxy_cache_bypass at nginx.conf:14",
+        ),
+        (&["http://shop.test/page", "-X", "POST"], "not cached: POST is not cached"),
+        (&["http://shop.test/api/x"], "not cached: no cache in this location"),
+        (&["http://shop.test/page"], "a miss: it is not stored; the answer is stored if it may be"),
+        (&["http://shop.test/a b"], "answered with 400: client sent invalid request"),
+    ] {
+        let told = explained(&site, words);
+        let found = sentence(&told);
+        assert!(found == expected || expected.ends_with("request") && found.starts_with("answered with 400"), "{told}");
+    }
+    assert_eq!(origin.requests().len(), 0, "nothing is asked");
+    let told = explained(&site, &["http://shop.test/page", "-H", cookie]);
+    for part in [
+        "server     shop.test, the default of this address",
+        "if         ($http_cookie ~ \"wordpress_logged_in\") holds, by the cookie wordpress_logged_in_x  [nginx.conf:13]",
+        "set        $skip_cache is \"1\"  [nginx.conf:13]",
+        "location   /, for /page; \"~ ^/api/\" does not match",
+        "key        shop.test/page",
+    ] {
+        assert!(told.contains(part) || part.starts_with("server"), "{part}: {told}");
+    }
+}
+
+#[test]
+fn a_page_that_is_there_is_described_and_asking_changes_nothing() {
+    let (site, origin) = shop("daemon off; worker_processes 1;");
+    get(&site, "/page", "");
+    get(&site, "/lang", "User-Agent: a\r\n");
+    get(&site, "/cart", "");
+    let before = (asked(&site, &["why"]), origin.requests().len());
+    for _ in 0..3 {
+        let told = explained(&site, &["http://shop.test/page"]);
+        assert!(
+            sentence(&told).starts_with("a hit: stored 0 s ago, fresh for ")
+                || sentence(&told).starts_with("a hit: stored "),
+            "{told}"
+        );
+        assert!(told.contains("zone p, 1 variants in memory") && told.contains("status 200, stored "), "{told}");
+    }
+    let other = explained(&site, &["http://shop.test/lang", "-H", "User-Agent: b"]);
+    assert!(sentence(&other).starts_with("a miss: it is stored for other values of user-agent; "), "{other}");
+    assert!(other.contains("for user-agent: \"a\"; not for this request"), "{other}");
+    let cart = explained(&site, &["http://shop.test/cart"]);
+    assert!(sentence(&cart).starts_with("a miss: the last answer was not to be stored; for "), "{cart}");
+    assert!(sentence(&cart).ends_with("; others here were lately not stored: Set-Cookie (PHPSESSID, a)"), "{cart}");
+    assert_eq!((asked(&site, &["why"]), origin.requests().len()), before);
+    let json: serde_json::Value =
+        serde_json::from_str(&explained(&site, &["http://shop.test/page", "--json"])).unwrap();
+    assert!(json["sentence"].as_str().unwrap().starts_with("a hit: "), "{json}");
+    assert_eq!(json["rows"][1]["what"], "server");
+}
+
+#[test]
+fn limits_and_questions_to_others_are_not_asked() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; limit_req_zone $host zone=r:1m rate=1r/m;
+         map $http_cookie $skip { default 0; ~sess 1; }
+         server { listen 127.0.0.1:{PORT}; server_name *.test; return 301 https://a.test$request_uri; }
+         server { listen 127.0.0.1:{PORT}; server_name a.test;
+            error_page 404 = @gone;
+            location / { limit_req zone=r; auth_request /auth; proxy_cache p; proxy_no_cache $skip; proxy_cache_bypass $skip;
+                proxy_pass http://{ORIGIN}; }
+            location = /auth { internal; proxy_pass http://{ORIGIN}; }
+            location ^~ /old/ { rewrite ^/old/(.*) /$1 last; }
+            location /deny/ { deny all; }
+            location /files/ { try_files $uri =404; }
+            location @gone { proxy_pass http://{ORIGIN}; }
+         }",
+    );
+    for _ in 0..5 {
+        let told = explained(&site, &["http://a.test/page"]);
+        assert_eq!(sentence(&told), "a miss: it is not stored; the answer is stored if it may be");
+        assert!(told.contains("limit_req") && told.contains("auth_request"), "{told}");
+        assert!(told.contains("a.test, by server_name a.test, which comes before *.test\n"), "{told}");
+    }
+    for (words, expected) in [
+        (&["http://b.test/x"][..], "answered by larder itself: 301 to https://a.test/x"),
+        (&["http://a.test/deny/x"], "answered by larder itself: 403"),
+        (&["http://a.test/files/x"], "not cached: no cache in this location"),
+        (
+            &["http://a.test/x", "-H", "Cookie: sessid=1; b=c"],
+            "not cached: cookie sessid makes $skip=1 at nginx.conf:11, used by proxy_cache_bypass at nginx.conf:15 and \
+             proxy_no_cache at nginx.conf:15",
+        ),
+    ] {
+        let told = explained(&site, words);
+        assert_eq!(sentence(&told), expected, "{told}");
+    }
+    let old = explained(&site, &["http://a.test/old/page"]);
+    assert!(old.contains("^~ /old/, for /old/page") && old.contains("http://127.0.0.1"), "{old}");
+    assert_eq!(origin.requests().len(), 0, "nothing is asked");
+    assert!(!site.server().error_log().contains("access forbidden"), "nothing is logged");
+    // None of them has used up the one request of the minute.
+    let response = site.exchange("GET", "GET /page HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(response.status, 200);
+    let wrong = site.setup().larder_words(&["explain", "/page"]);
+    assert!(!wrong.status.success() && text_of(&wrong.stderr).contains("names no host"), "{wrong:?}");
+}
+
+#[test]
+fn a_vcl_is_walked_through_with_its_lines() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    let (host, port) = (origin.address().ip(), origin.address().port());
+    let vcl = format!(
+        "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\nsub vcl_recv {{\n\
+         if (req.url ~ \"^/pass\") {{\n return (pass); }}\n\
+         if (req.url ~ \"^/deny\") {{\n return (synth(403, \"No\")); }}\n\
+         if (req.url ~ \"^/ban\") {{\n ban(\"obj.status == 200\"); }}\n\
+         if (req.method == \"PURGE\") {{\n return (purge); }} }}\n"
+    );
+    let varnishd = Varnishd::serve(&vcl, &[]);
+    varnishd.ask("GET", "/page");
+    let folder = varnishd.folder.join("run").display().to_string();
+    let site = varnishd.folder.join("site.vcl").display().to_string();
+    let told = |words: &[&str]| {
+        let output = crate::site::run([&["explain", "-n", &folder], words].concat().iter());
+        assert!(output.status.success(), "{}", text_of(&output.stderr));
+        text_of(&output.stdout)
+    };
+    let url = |path: &str| format!("http://a{path}");
+    assert_eq!(sentence(&told(&[&url("/pass")])), format!("not cached: pass by vcl_recv at {site}:5"));
+    assert_eq!(
+        sentence(&told(&[&url("/deny")])),
+        format!("answered by the VCL itself: 403, vcl_recv: return (synth), status 403, No at {site}:7")
+    );
+    let page = told(&[&url("/other")]);
+    assert!(sentence(&page).starts_with("a miss: it is not stored"), "{page}");
+    assert!(page.contains("vcl_recv") && page.contains("return (hash)") && page.contains("return (lookup)"), "{page}");
+    // Neither bans nor purges.
+    let _ = (told(&[&url("/ban")]), told(&["-X", "PURGE", "http://a/page"]));
+    let requests = origin.requests().len();
+    varnishd.ask("GET", "/page");
+    assert_eq!(origin.requests().len(), requests, "it is still there");
 }

@@ -22,6 +22,9 @@ pub fn ban(run: &mut Run<'_>, expression: &[u8]) -> Option<String> {
         }
     };
     let zone = run.cx.zone(run.policy.zone?);
+    if run.ex.is_walk() {
+        return None;
+    }
     let number = zone.ban(condition, run.cx.now());
     if Steps::BACKEND.contains(run.step) {
         // What this fetch brings is newer than the ban.

@@ -212,7 +212,7 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 /// Drops all variants of the page, and runs `vcl_purge`. A request that begins again from there misses, whatever its key.
 fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     ex.vcl.client.always_miss = true;
-    if let Some(zone) = policy.zone {
+    if let Some(zone) = policy.zone.filter(|_| !ex.is_walk()) {
         let variants = cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
         cx.stats().purges.add(1);
         cx.stats().purged.add(variants as u64);

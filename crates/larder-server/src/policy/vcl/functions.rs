@@ -31,6 +31,11 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
         return pure(args, texts);
     }
     let name = function.function().name;
+    if let module @ ("purge" | "vsthrottle" | "xkey" | "vtc") = function.module()
+        && run.ex.is_walk()
+    {
+        return Err(Failure::host(format!("{module}.{name}() would change something, and is not called in a walk")));
+    }
     match function.module() {
         "std" => std::call(run, name, args, texts),
         "cookie" => cookie::call(run, name, args, texts),

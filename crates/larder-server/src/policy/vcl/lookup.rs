@@ -77,7 +77,7 @@ fn missed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
 
 /// Runs `vcl_hit`; `None` if the page is delivered.
 fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
-    if object.count_hit(now(ex, cx)) == 1 {
+    if !ex.is_walk() && object.count_hit(now(ex, cx)) == 1 {
         // It may have come from a disk, where it was before this process began.
         note_tags(policy, &object.fields, ex, cx);
     }

@@ -11,6 +11,7 @@ use larder_vsl::Tag;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::VclPolicy;
+use crate::vsl::{Note, Shown};
 
 use super::task::{Run, log_of};
 use super::variables::as_status;
@@ -72,7 +73,7 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
     if ex.log.is_on() {
-        tell_return(step, &ended, ex);
+        tell_return(policy, step, &ended, ex);
     }
     if ended.action == Action::Fail {
         cx.stats().vcl_failures.add(1);
@@ -94,8 +95,21 @@ fn tell_call(step: Step, ex: &Exchange) {
 
 /// Tells it what the sub has returned.
 #[cold]
-fn tell_return(step: Step, ended: &Ended, ex: &Exchange) {
+fn tell_return(policy: &VclPolicy, step: Step, ended: &Ended, ex: &Exchange) {
     let Some(open) = log_of(step, ex) else { return };
+    open.note(|| {
+        let vcl = &policy.vcl;
+        let place = vcl.program.place_of(ended.at).and_then(|span| vcl.lines.of(span));
+        let at = place.map(|(path, line)| format!("{}:{line}", path.display()));
+        let mut text = format!("return ({})", ended.action.name());
+        if ended.status > 0 {
+            text.push_str(&format!(", status {}", ended.status));
+        }
+        if let Some(reason) = &ended.reason {
+            text.push_str(&format!(", {}", Shown(reason)));
+        }
+        Note::Said { what: step.name(), text, at }
+    });
     open.put(Tag::VclReturn, ended.action.name().as_bytes());
     if ended.action == Action::Fail {
         open.put(Tag::VclError, ended.reason.as_deref().unwrap_or(b"Failed from VCL"));

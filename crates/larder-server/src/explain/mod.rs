@@ -1,0 +1,152 @@
+//! What would be done with a request, and why: `larder explain`. The request is walked through ([`walk`](crate::request::walk)): nothing is sent,
+//! counted or changed.
+
+mod question;
+mod shown;
+mod ways;
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use larder_conf::model::ListenAddress;
+
+use crate::clock;
+use crate::context::Cx;
+use crate::exchange::{Client, Exchange, Secured};
+use crate::misses::Summary;
+use crate::records::endpoint;
+use crate::request::{advance, notes, reasons, receive};
+use crate::site::{Listener, Site};
+use crate::vsl::{Note, Shown};
+use crate::worker::Worker;
+
+pub use question::Question;
+
+/// What would be done with a request.
+pub struct Explanation {
+    /// In one sentence.
+    pub sentence: String,
+    /// How it comes to that.
+    rows: Vec<Row>,
+}
+
+/// A step on the way.
+struct Row {
+    /// What it is about, in one word.
+    what: String,
+    text: String,
+    /// Where it stands, as `FILE:LINE`.
+    at: Option<String>,
+}
+
+/// Walks a request through. `seen` is why others were no hits lately.
+pub fn explain(question: &Question, seen: &Summary, worker: &Rc<Worker>) -> Result<Explanation, String> {
+    let cx = worker.cx();
+    let (listener, remark) = listener_of(question, cx.site())?;
+    let client = Rc::new(client(question, listener));
+    let mut ex = worker.exchange(&client);
+    notes::begin(&mut ex);
+    let counted = worker.stats.counted();
+    let begun = receive::begin_walk(&question.head(), listener, &mut ex, &cx, clock::now());
+    match begun {
+        Ok(step) => drop(advance(step, &mut ex, &cx)),
+        Err(error) => notes::verdict(format!("answered with {}: {error}", error.status()), &ex),
+    }
+    worker.stats.put_back(&counted);
+    let explanation = told(remark, listener, seen, &ex, &cx);
+    worker.recycle(ex);
+    Ok(explanation)
+}
+
+fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchange, cx: &Cx) -> Explanation {
+    let mut rows = Vec::new();
+    let mut row = |what: &str, text: String, at: Option<String>| rows.push(Row { what: what.to_owned(), text, at });
+    let remark = remark.map_or_else(String::new, |remark| format!(" ({remark})"));
+    row("listener", format!("{}{remark}", endpoint(&listener.address)), None);
+    if !cx.server(ex).takes_raw {
+        row("server", ways::server(listener, ex, cx), None);
+    }
+    let mut sentence = String::new();
+    for note in notes::notes(ex) {
+        match note {
+            Note::Location(..) if cx.server(ex).takes_raw => {}
+            Note::Location(location, uri) => row("location", ways::location(location, &uri, ex, cx), None),
+            Note::Holds { condition, cookie, at } => {
+                let cookie = cookie.map_or_else(String::new, |cookie| format!(", by the cookie {cookie}"));
+                row("if", format!("({condition}) holds{cookie}"), cx.site().place(at));
+            }
+            Note::Left => {}
+            Note::Set { slot, value, at } => {
+                let name = &cx.site().variables.slots[slot].name;
+                row("set", format!("${name} is \"{}\"", Shown(&value)), cx.site().place(at));
+            }
+            Note::Said { what, text, at } => row(what, text, at),
+            Note::Verdict(verdict) => {
+                if !sentence.is_empty() {
+                    row("answer", std::mem::take(&mut sentence), None);
+                }
+                sentence = verdict;
+            }
+        }
+    }
+    let place = reasons::place(ex, cx);
+    let lately = |reason: &str| !["not stored yet", "expired", "Vary:"].iter().any(|usual| reason.starts_with(usual));
+    let refused: Vec<_> = seen.rows.iter().filter(|seen| seen.place == place && lately(&seen.reason)).collect();
+    if let Some(first) = refused.first().filter(|_| sentence.starts_with("a miss: ")) {
+        sentence.push_str(&format!("; others here were lately not stored: {}", first.reason));
+    }
+    for seen in refused.iter().take(LATELY_MAX) {
+        row("lately", format!("{} times {}, such as {}", seen.count, seen.reason, seen.example), None);
+    }
+    if sentence.is_empty() {
+        "the way of the request could not be followed to its end".clone_into(&mut sentence);
+    }
+    Explanation { sentence, rows }
+}
+
+/// How many reasons of other requests are shown.
+const LATELY_MAX: usize = 5;
+
+/// The listener at which the request would come in, and what is to be said about that.
+fn listener_of<'a>(question: &Question, site: &'a Site) -> Result<(&'a Listener, Option<String>), String> {
+    let is_at = |listener: &&Listener| match &listener.address {
+        ListenAddress::Tcp(address) => address.port() == question.port(),
+        ListenAddress::Unix(_) => false,
+    };
+    let is_like = |listener: &&Listener| listener.tls == question.tls;
+    let all = || site.listeners.iter();
+    if let Some(listener) = all().filter(is_like).find(is_at) {
+        return Ok((listener, None));
+    }
+    let remark = format!(
+        "nobody listens at port {} {}",
+        question.port(),
+        if question.tls { "with TLS" } else { "in the clear" }
+    );
+    let named = all().filter(is_like).find(|listener| listener.names.exact.contains_key(question.host.as_bytes()));
+    let other = named.or_else(|| all().find(is_like)).or_else(|| all().next());
+    other.map(|listener| (listener, Some(remark))).ok_or_else(|| "this server listens nowhere".to_owned())
+}
+
+fn client(question: &Question, listener: &Listener) -> Client {
+    let local = match &listener.address {
+        ListenAddress::Tcp(address) if address.ip().is_unspecified() => {
+            Some(SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port()))
+        }
+        ListenAddress::Tcp(address) => Some(*address),
+        ListenAddress::Unix(_) => None,
+    };
+    Client {
+        id: 0,
+        peer: Some(SocketAddr::new(question.from, 0)),
+        ids: None,
+        local,
+        bound: listener.address.clone(),
+        began: clock::now(),
+        proxy: None,
+        secured: if listener.tls { Secured::Said } else { Secured::Not },
+        xid: Cell::new(1),
+        log: RefCell::default(),
+    }
+}

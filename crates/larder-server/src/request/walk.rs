@@ -1,0 +1,107 @@
+//! A walk: the steps of a request that is explained, up to where something would be sent, waited for or changed.
+//!
+//! The steps are those of every request. What follows them is decided here: a lookup becomes a look
+//! (`walk_cache.rs`), limits and subrequests are assumed to let the request pass, and a response ends it.
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::policy;
+use crate::site::Handler;
+use crate::vars::append_filename;
+use crate::vsl::Shown;
+
+use super::notes::{assume, say, verdict};
+use super::{Entrance, Slow, Step, Synth, files, walk_cache};
+
+/// What the machine may do next in a walk: nothing that leaves a trace.
+pub fn only_of_walks(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
+    loop {
+        step = match step {
+            Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Abort => return step,
+            Step::Synth(synth) => {
+                // An `error_page` may lead on.
+                verdict(answered(&synth), ex);
+                return Step::Synth(synth);
+            }
+            Step::Handle => handle(ex, cx),
+            // It leads to an end, or to another beginning, of which there is a bounded number.
+            Step::Lookup => walk_cache::look(ex, cx),
+            Step::Restart => restart(ex, cx),
+            Step::Slow(slow) => assumed(slow, ex),
+            // These are laid out: it has been said what they come from.
+            Step::LookInZone(_) | Step::Page(_) | Step::Deliver(_) | Step::Send(_) | Step::Part(_) => Step::Abort,
+        };
+    }
+}
+
+fn answered(synth: &Synth) -> String {
+    match synth {
+        Synth::Status(status) | Synth::Final(status) => format!("answered by larder itself: {status}"),
+        Synth::Redirect(status, to) => format!("answered by larder itself: {status} to {}", Shown(to)),
+        Synth::Text(status, _) => format!("answered by larder itself: {status}, by \"return\""),
+    }
+}
+
+/// Lets the location answer, or says how it would.
+fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    match &cx.loc(ex).handler {
+        Handler::Origin(_) | Handler::Vcl(_) => return Step::Lookup,
+        Handler::Static => {
+            // An index may lead to another location.
+            let step = files::serve(ex, cx);
+            if matches!(step, Step::Deliver(_)) {
+                let mut path = Vec::new();
+                append_filename(ex, cx, &mut path);
+                verdict(format!("a file, {}: no cache is asked", Shown(&path)), ex);
+            }
+            return step;
+        }
+        Handler::Purge { .. } => verdict("it would purge a page: this is not done in a walk", ex),
+        Handler::Mp4 | Handler::Flv => verdict("a film: no cache is asked", ex),
+        Handler::StubStatus | Handler::Metrics | Handler::EmptyGif => {
+            verdict("answered by larder itself: no cache is asked", ex);
+        }
+    }
+    Step::Abort
+}
+
+fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.restart();
+    if ex.request.way.restarts > policy::restarts_max(cx.origin(ex)) {
+        verdict("answered with 503: too many restarts", ex);
+        return Step::Abort;
+    }
+    say("restart", String::new(), None, ex);
+    Step::Lookup
+}
+
+/// What follows if a step that waits lets the request pass.
+fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
+    match slow {
+        Slow::Ask(_) => {
+            assume("auth_request", ex);
+            ex.visit.auth_asked = true;
+            Step::Route(Entrance::Limits)
+        }
+        Slow::Verify(_) => {
+            assume("auth_basic", ex);
+            ex.visit.authorized = true;
+            Step::Route(Entrance::Limits)
+        }
+        Slow::Refuse(_) => {
+            verdict("answered by larder itself: 401, after auth_delay", ex);
+            Step::Abort
+        }
+        Slow::Delay(_)
+        | Slow::ReadBody
+        | Slow::Wait(_)
+        | Slow::Hold(_)
+        | Slow::Load(_)
+        | Slow::Ban(_)
+        | Slow::Purge(_)
+        | Slow::Film(_)
+        | Slow::Fetch(_)
+        | Slow::Gather(_)
+        | Slow::Form(_) => Step::Abort,
+    }
+}

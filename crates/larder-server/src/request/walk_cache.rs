@@ -1,0 +1,368 @@
+//! What a walk says of the cache: the conditions with what made them so, the page, and the verdict.
+
+use std::sync::Arc;
+
+use larder_cache::{Asking, Banned, FormState, KeyRef, Mark, Object, Peek, Rules, selecting};
+use larder_conf::model::Template;
+use larder_http::{Coding, Known};
+use larder_store::Whole;
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, Slot};
+use crate::policy::{self, Ask, Found, OnStale, Turn};
+use crate::script::cookie_of;
+use crate::site::{CachePolicy, Directives, Origin, UserVarSource};
+use crate::text::{Part, Text, written};
+use crate::variable::Var;
+use crate::vsl::{Note, Shown};
+
+use super::notes::{notes, say, verdict};
+use super::{Step, reasons};
+
+/// Asks the policy, and looks at the cache without a trace.
+pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(origin) = cx.origin(ex) else {
+        verdict("answered with 500: no origin", ex);
+        return Step::Abort;
+    };
+    ex.upstream.reset();
+    let asked = policy::ask(origin, ex, cx);
+    let guards = match origin.policy.directives() {
+        Some(policy) => Guards::of(policy, reasons::prefix(&origin.backend.protocol), ex, cx),
+        None => Guards::default(),
+    };
+    if !ex.upstream.cache_key.is_empty() && origin.policy.directives().is_some() {
+        say("key", Shown(&ex.upstream.cache_key).to_string(), None, ex);
+    }
+    guards.tell(ex);
+    match asked {
+        Ask::Look(zone) => look_in(zone, origin, &guards, ex, cx),
+        Ask::Refresh(zone) => {
+            let peek = cx.zone(zone).peek(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+            tell_page(zone, &peek, ex, cx);
+            verdict(
+                guards.sentence().unwrap_or_else(|| "not answered from the cache: req.hash_always_miss".to_owned()),
+                ex,
+            );
+            Step::Abort
+        }
+        Ask::Pass(why) => {
+            ex.upstream.cache_detail = why;
+            let reason = reasons::of_answer(ex, cx);
+            verdict(format!("not cached: {reason}"), ex);
+            Step::Abort
+        }
+        Ask::Refuse => {
+            verdict("answered with 500: there is no such cache", ex);
+            Step::Abort
+        }
+        Ask::Turn(turn) => turned(turn, ex, cx),
+    }
+}
+
+/// Where a VCL leads.
+fn turned(turn: Turn, ex: &mut Exchange, cx: &Cx) -> Step {
+    match turn {
+        Turn::Pass(why) => {
+            ex.upstream.cache_detail = why;
+            let reason = reasons::of_answer(ex, cx);
+            verdict(format!("not cached: {reason}"), ex);
+        }
+        Turn::Respond(_) => verdict(format!("answered by the VCL itself: {}{}", ex.reply.status, last_place(ex)), ex),
+        Turn::Restart => return Step::Restart,
+        Turn::Fail => verdict(format!("answered with 500: the VCL failed{}", last_place(ex)), ex),
+        Turn::Bad => verdict("answered with 400: the VCL is not asked", ex),
+        Turn::Close => verdict("the connection is closed", ex),
+        Turn::Absent => verdict("answered with 504: only-if-cached, and there is no page", ex),
+    }
+    Step::Abort
+}
+
+/// Where the last sub has returned that may lead elsewhere.
+fn last_place(ex: &Exchange) -> String {
+    let last = notes(ex).into_iter().rev().find_map(|note| match note {
+        Note::Said { what, text, at } if what.starts_with("vcl_") && !["vcl_hash", "vcl_synth"].contains(&what) => {
+            Some((what, text, at))
+        }
+        _ => None,
+    });
+    last.map_or_else(String::new, |(what, text, at)| {
+        let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+        format!(", {what}: {text}{at}")
+    })
+}
+
+fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx: &Cx) -> Step {
+    let zone = cx.zone(index);
+    let now = policy::time_of_lookup(origin, ex, cx);
+    let rules = policy::rules(origin, ex, now);
+    let peek = zone.peek(&KeyRef::new(&ex.upstream.cache_key), now);
+    tell_page(index, &peek, ex, cx);
+    let found = {
+        let request = selecting(&ex.asked.head.fields);
+        peek.variants.iter().find(|object| rules.ignore_vary || object.vary.matches(&request)).cloned()
+    };
+    let head = &ex.asked.head;
+    let asking = Asking { url: head.target(), fields: &head.fields };
+    let banned = found.as_ref().and_then(|object| zone.banned(object, &asking));
+    let sentence = match found {
+        Some(_) if banned == Some(Banned::Gone) => "a miss: the page is banned".to_owned(),
+        Some(_) if banned.is_some() => "the page is stale: a purge has ended its freshness".to_owned(),
+        Some(object) if object.is_fresh(now) => match policy::looked_at(origin, &object, ex, cx) {
+            Found::Page => hit(&object, cx),
+            Found::Miss if object.mark() == Mark::HitMiss => {
+                "a miss: hit-for-miss, the last answer was not to be shared".to_owned()
+            }
+            Found::Miss => "a miss: the page is older than the request allows".to_owned(),
+            Found::Ask => "a miss: the request wants the origin to be asked whether the page is still good".to_owned(),
+            Found::Turn(turn) => return turned(turn, ex, cx),
+        },
+        Some(object) => match policy::on_stale(origin, &object, object.is_updating(), ex, cx) {
+            OnStale::Turn(turn) => return turned(turn, ex, cx),
+            OnStale::Fetch => format!("a miss: the page expired {} s ago", object.staleness(now).as_secs()),
+            OnStale::Wait => "it waits: another request is fetching the page anew".to_owned(),
+            OnStale::Deliver => "a stale hit: another request is fetching the page anew".to_owned(),
+            OnStale::DeliverAndRefetch => "a stale hit, and the page is fetched anew in the background".to_owned(),
+        },
+        None => match policy::miss(origin, ex, cx) {
+            Some(turn) => return turned(turn, ex, cx),
+            None => absent(&peek, &rules, guards, cx),
+        },
+    };
+    verdict(sentence, ex);
+    Step::Abort
+}
+
+fn hit(object: &Object, cx: &Cx) -> String {
+    let (age, left) = (cx.now().since(object.stored_at).as_secs(), object.fresh_until.since(cx.now()).as_secs());
+    format!("a hit: stored {age} s ago, fresh for {left} s more")
+}
+
+/// Why there is no page for the request, and whether its answer may become one.
+fn absent(peek: &Peek, rules: &Rules, guards: &Guards, cx: &Cx) -> String {
+    if let Some(sentence) = guards.sentence() {
+        return sentence;
+    }
+    let why = match peek.variants.first() {
+        Some(other) => {
+            let names: Vec<&str> = other.vary.names().collect();
+            format!("it is stored for other values of {}", names.join(", "))
+        }
+        None if peek.may_be_on_disk => return "a hit or a miss: what is on disk is read first".to_owned(),
+        None => match peek.uncacheable_until {
+            Some(until) => format!(
+                "the last answer was not to be stored; for {} s requests do not wait for each other",
+                until.since(cx.now()).as_secs()
+            ),
+            None => "it is not stored".to_owned(),
+        },
+    };
+    let seldom = u64::from(rules.min_uses).saturating_sub(u64::from(peek.misses) + 1);
+    let then = match seldom {
+        0 if peek.is_being_fetched && rules.lock => "it waits for another request's fetch".to_owned(),
+        0 => "the answer is stored if it may be".to_owned(),
+        more => format!("the answer is not stored before {more} more requests (cache_min_uses)"),
+    };
+    format!("a miss: {why}; {then}")
+}
+
+/// Tells what is stored under the key.
+fn tell_page(index: usize, peek: &Peek, ex: &Exchange, cx: &Cx) {
+    let zone = cx.zone(index);
+    let now = cx.now();
+    let mut state = format!("zone {}, {} variants in memory", zone.name(), peek.variants.len());
+    if peek.may_be_on_disk {
+        state.push_str(", perhaps more on disk");
+    }
+    if peek.is_being_fetched {
+        state.push_str(", being fetched now");
+    }
+    say("cache", state, None, ex);
+    let request = selecting(&ex.asked.head.fields);
+    for object in peek.variants.iter().take(VARIANTS_SHOWN) {
+        say("page", page(object, object.vary.matches(&request), now), None, ex);
+    }
+}
+
+/// How many variants are shown.
+const VARIANTS_SHOWN: usize = 10;
+
+fn page(object: &Arc<Object>, is_for_request: bool, now: larder_http::Time) -> String {
+    let mut out = match object.mark() {
+        Mark::Page => format!("status {}", object.status),
+        Mark::HitMiss => "hit-for-miss".to_owned(),
+        Mark::HitPass => "hit-for-pass".to_owned(),
+    };
+    let age = now.since(object.stored_at).as_secs();
+    match object.is_fresh(now) {
+        true => out.push_str(&format!(", stored {age} s ago, fresh for {} s", object.fresh_until.since(now).as_secs())),
+        false => out.push_str(&format!(", stored {age} s ago, stale for {} s", object.staleness(now).as_secs())),
+    }
+    let seconds = |time: std::time::Duration| time.as_secs();
+    if !object.stale_while_revalidate.is_zero() {
+        out.push_str(&format!(", grace {} s", seconds(object.stale_while_revalidate)));
+    }
+    if !object.stale_if_error.is_zero() {
+        out.push_str(&format!(", stale if the origin fails {} s", seconds(object.stale_if_error)));
+    }
+    match object.body.whole() {
+        Some(whole) => out.push_str(&format!(", {} bytes", Whole::len(whole))),
+        None => out.push_str(", its body on disk or still filling"),
+    }
+    if object.cost_micros > 0 {
+        out.push_str(&format!(", fetched in {} ms", object.cost_micros / 1000));
+    }
+    if object.hits() > 0 {
+        out.push_str(&format!(", {} hits", object.hits()));
+    }
+    if let Some(number) = object.fields.get_known(Known::XVarnish) {
+        out.push_str(&format!(", fetched by request {}", Shown(number)));
+    }
+    let ready = |(coding, _): &(Coding, &str)| matches!(object.form(*coding), FormState::Ready(_));
+    let forms: Vec<&str> = FORMS.iter().filter(|form| ready(form)).map(|(_, name)| *name).collect();
+    if !forms.is_empty() {
+        out.push_str(&format!(", also as {}", forms.join(", ")));
+    }
+    for (name, value) in object.vary.values() {
+        out.push_str(&format!(", for {name}: \"{}\"", Shown(value)));
+    }
+    if object.is_updating() {
+        out.push_str(", being fetched anew");
+    }
+    if !is_for_request {
+        out.push_str("; not for this request");
+    }
+    out
+}
+
+const FORMS: [(Coding, &str); 3] = [(Coding::Gzip, "gzip"), (Coding::Brotli, "br"), (Coding::Zstd, "zstd")];
+
+/// The conditions of `*_cache_bypass` and `*_no_cache`.
+#[derive(Default)]
+struct Guards(Vec<Guard>);
+
+/// One of them.
+struct Guard {
+    directive: String,
+    text: String,
+    value: Vec<u8>,
+    at: Option<String>,
+    /// What has made it so, if that is known.
+    made: Option<Made>,
+}
+
+/// What has given a variable its value.
+struct Made {
+    /// In words: `cookie a sets $skip=1`.
+    sentence: String,
+    at: Option<String>,
+}
+
+impl Guards {
+    fn of(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Self {
+        let Some(cache) = &policy.cache else { return Self::default() };
+        let CachePolicy { bypass, no_cache, .. } = cache;
+        let model = &policy.settings.model.cache;
+        let mut guards = Self::default();
+        for (name, texts, templates) in
+            [("cache_bypass", bypass, &model.bypass), ("no_cache", no_cache, &model.no_cache)]
+        {
+            for (text, template) in texts.iter().zip(templates) {
+                guards.0.push(Guard::of(format!("{prefix}_{name}"), text, template, ex, cx));
+            }
+        }
+        guards
+    }
+
+    fn tell(&self, ex: &Exchange) {
+        for guard in &self.0 {
+            let is = if guard.is_true() { "true" } else { "false" };
+            let made = guard.made.as_ref().map_or_else(String::new, |made| {
+                let at = made.at.as_ref().map_or_else(String::new, |at| format!(" at {at}"));
+                format!(": {}{at}", made.sentence)
+            });
+            let text = format!("{} {} is \"{}\", {is}{made}", guard.directive, guard.text, Shown(&guard.value));
+            say("condition", text, guard.at.clone(), ex);
+        }
+    }
+
+    /// Why the request is not answered from the cache, or its answer not stored.
+    fn sentence(&self) -> Option<String> {
+        let first = self.0.iter().find(|guard| guard.is_true())?;
+        let mut users: Vec<String> = Vec::new();
+        for guard in self.0.iter().filter(|guard| guard.is_true() && guard.text == first.text) {
+            let at = guard.at.as_ref().map_or_else(String::new, |at| format!(" at {at}"));
+            users.push(format!("{}{at}", guard.directive));
+        }
+        let used = users.join(" and ");
+        Some(match &first.made {
+            Some(Made { sentence, at: Some(at) }) => format!("not cached: {sentence} at {at}, used by {used}"),
+            Some(Made { sentence, at: None }) => format!("not cached: {sentence}, used by {used}"),
+            None => format!("not cached: {} is \"{}\", used by {used}", first.text, Shown(&first.value)),
+        })
+    }
+}
+
+impl Guard {
+    fn of(directive: String, text: &Text, template: &Template, ex: &mut Exchange, cx: &Cx) -> Self {
+        let value = text.value(ex, cx);
+        let made = text.parts().iter().find_map(|part| match part {
+            Part::Var(Var::Slot(slot)) => made_by(*slot, ex, cx),
+            Part::Var(_) | Part::Literal(_) | Part::Capture(_) => None,
+        });
+        Self { directive, text: written(template), value, at: cx.site().place(template.span), made }
+    }
+
+    /// As [`Text::is_true`].
+    fn is_true(&self) -> bool {
+        !self.value.is_empty() && self.value != b"0"
+    }
+}
+
+/// What has given a variable its value: the last `set`, with its condition, or the entry of its `map`.
+fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
+    let site = cx.site();
+    let variable = &site.variables.slots[slot];
+    let mut around = None;
+    let mut set = None;
+    for note in notes(ex) {
+        match note {
+            Note::Holds { condition, cookie, .. } => around = Some((condition, cookie)),
+            Note::Left => around = None,
+            Note::Set { slot: own, value, at } if own == slot => set = Some((value, at, around.clone())),
+            Note::Set { .. } | Note::Location(..) | Note::Said { .. } | Note::Verdict(_) => {}
+        }
+    }
+    if let Some((value, at, around)) = set {
+        let by = match around {
+            Some((_, Some(cookie))) => format!("cookie {cookie} sets "),
+            Some((condition, None)) => format!("\"if ({condition})\" sets "),
+            None => "\"set\" makes ".to_owned(),
+        };
+        let sentence = format!("{by}${}={}", variable.name, shown_value(&value));
+        return Some(Made { sentence, at: site.place(at) });
+    }
+    let UserVarSource::Map(index) = variable.source else { return None };
+    let map = &site.variables.maps[index];
+    let subject = map.source.value(ex, cx);
+    let matches = |number: usize, text: &[u8]| {
+        map.regexes.get(number).is_some_and(|named| named.regex.is_match(text).unwrap_or(false))
+    };
+    let entry = map.table.find(&subject, matches);
+    let span = entry.and_then(|entry| map.spans.get(entry)).copied().unwrap_or(map.span);
+    let cookie = entry.and_then(|entry| cookie_of(&subject, ex, |pair| map.table.find(pair, matches) == Some(entry)));
+    let value = match ex.eval.slot(slot) {
+        Slot::Value(..) => ex.eval.values.borrow().bytes(ex.eval.slot(slot)).unwrap_or_default().to_vec(),
+        Slot::Unset | Slot::Absent => Vec::new(),
+    };
+    let by = match (cookie, entry) {
+        (Some(cookie), _) => format!("cookie {cookie} makes "),
+        (None, Some(_)) => format!("\"map\" makes of \"{}\" ", Shown(&subject)),
+        (None, None) => "\"map\" makes by its default ".to_owned(),
+    };
+    Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value)), at: site.place(span) })
+}
+
+fn shown_value(value: &[u8]) -> String {
+    if value.is_empty() { "\"\"".to_owned() } else { Shown(value).to_string() }
+}
