@@ -64,16 +64,26 @@ pub struct Summary {
 }
 
 impl Misses {
-    /// Notes a request that was no hit. `hits` is how many the worker has counted so far; `example` is asked for if the
-    /// reason is new in this minute.
-    pub fn note(&mut self, place: &str, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> String) {
+    /// Notes how many hits the worker has counted so far, so that those of each minute are known. To be called now and then.
+    pub fn tick(&mut self, hits: u64, now: Time) {
+        self.minute(hits, now);
+    }
+
+    /// The minute of `now`, which begins with the first call in it.
+    fn minute(&mut self, hits: u64, now: Time) -> Option<&mut Minute> {
         let number = now.secs() / 60;
         if self.minutes.last().is_none_or(|last| last.number != number) {
             // A clock that was set back begins anew.
             self.minutes.retain(|minute| minute.number < number && minute.number + MINUTES > number);
             self.minutes.push(Minute { number, hits_before: hits, rows: HashMap::new(), others: 0 });
         }
-        let Some(minute) = self.minutes.last_mut() else { return };
+        self.minutes.last_mut()
+    }
+
+    /// Notes a request that was no hit. `hits` is how many the worker has counted so far; `example` is asked for if the
+    /// reason is new in this minute.
+    pub fn note(&mut self, place: &str, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> String) {
+        let Some(minute) = self.minute(hits, now) else { return };
         let (place, reason) = (cut(place), cut(reason));
         // A place may end as a reason begins.
         let key = format!("{place}\0{reason}");

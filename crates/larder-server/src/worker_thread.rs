@@ -132,6 +132,7 @@ impl Thread {
         };
         thread.listen(sockets);
         thread.follow(&site);
+        thread.worker.misses.borrow_mut().tick(0, clock::now());
         thread
     }
 
@@ -271,6 +272,7 @@ impl Thread {
             for front in &cx.local.fronts {
                 front.borrow_mut().tidy();
             }
+            self.worker.misses.borrow_mut().tick(self.worker.stats.hits.get(), now);
             self.worker.kept.borrow_mut().tidy(kept_bytes_max(self.shared.workers.pressure.found().stage), now);
             if self.number == 0 {
                 zones::keep_house(&cx.site().caches.zones, now);
