@@ -725,6 +725,7 @@ impl Builder {
             request: self.edits(&settings.fields.edits.request),
             response: self.edits(&settings.fields.edits.response),
         };
+        let tells_cache = settings.fields.cache_status || !settings.fields.explain_from.is_empty();
         let reads_fields = self.reads_fields(&edits, &add_headers, &access_logs);
         let files = self.files(settings);
         self.site.charsets.are_used |= settings.modules.charset.name.is_some();
@@ -747,7 +748,7 @@ impl Builder {
             files,
             access: AccessParts { limit_except: None, auth_basic, limit_reqs, limit_conns },
             pace,
-            fields: FieldParts { charset, add_headers, add_trailers, edits, expires, reads_fields },
+            fields: FieldParts { charset, add_headers, add_trailers, edits, expires, reads_fields, tells_cache },
             error_pages,
             compression: self.compression(&settings.compression),
             logs,

@@ -1,5 +1,6 @@
 //! `add_header`, `add_trailer`, `expires`, and whether larder's own fields are sent.
 
+use super::access::network;
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
@@ -57,10 +58,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Flag,
         Action::Level(|l, _, d| http::set(&mut l.settings.fields.cache_status, d.flag())),
     ),
+    directive("larder_explain_from", HSL, Args::AtLeast(1), Action::Level(explain_from)),
 ];
 
 const INHERITANCE: &[(&str, HeaderInheritance)] =
     &[("on", HeaderInheritance::On), ("off", HeaderInheritance::Off), ("merge", HeaderInheritance::Merge)];
+
+fn explain_from(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.settings.fields.explain_from = match &d.args[..] {
+        [only] if only.text == "off" => Vec::new(),
+        words => words.iter().map(|word| network(cx, d, word)).collect::<Outcome<_>>()?,
+    };
+    Ok(())
+}
 
 fn add_header(d: &Directive) -> Outcome<AddHeader> {
     let always = match d.args.get(2) {

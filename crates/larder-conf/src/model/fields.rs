@@ -1,5 +1,7 @@
 //! Fields of requests and responses.
 
+use ipnet::IpNet;
+
 use super::Template;
 
 /// Fields that are added to a response, or changed.
@@ -17,6 +19,8 @@ pub struct FieldSettings {
     pub expires: Option<Expires>,
     /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).
     pub cache_status: bool,
+    /// `larder_explain_from`: the visitors who are told why by `X-Larder-Explain`; none unless told.
+    pub explain_from: Vec<IpNet>,
 }
 
 impl Default for FieldSettings {
@@ -28,6 +32,7 @@ impl Default for FieldSettings {
             edits: Edits::default(),
             expires: None,
             cache_status: false,
+            explain_from: Vec::new(),
         }
     }
 }

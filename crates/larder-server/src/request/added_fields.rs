@@ -9,6 +9,7 @@ use crate::exchange::{CacheStatus, Exchange};
 use crate::site::Loc;
 
 use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
+use super::{explained, reasons};
 
 /// Whether responses of this status get `expires`, and `add_header` without `always`.
 fn gets_added_fields(status: u16) -> bool {
@@ -180,10 +181,22 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     ex.reply.fields.set("Location", &url);
 }
 
-/// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
+/// `Cache-Status` (RFC 9211): hit or why it was forwarded, whether it was stored, the time left, the key, and the reason in
+/// nginx's word; `X-Larder-Explain`, for whom the location names.
 ///
 /// Stored pages have it in every form, compressed or in ranges.
 pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+    if loc.fields.tells_cache {
+        tell_cache(loc, ex, cx, head);
+    }
+}
+
+fn tell_cache(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+    let is_for_visitor = |net: &ipnet::IpNet| ex.remote_ip().is_some_and(|ip| net.contains(&ip.to_canonical()));
+    if loc.settings.fields.explain_from.iter().any(is_for_visitor) {
+        let sentence = explained::sentence(ex, cx);
+        head.field(b"X-Larder-Explain", &one_line(&sentence));
+    }
     if !loc.settings.fields.cache_status {
         return;
     }
@@ -211,7 +224,11 @@ fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut 
     } else if let Some(status) = ex.upstream.status {
         out.extend_from_slice(b"; fwd-status=");
         append_decimal(u64::from(status), out);
+        if reasons::is_stored(ex) {
+            out.extend_from_slice(b"; stored");
+        }
     }
+    append_key(&ex.upstream.cache_key, out);
     out.extend_from_slice(b"; detail=\"");
     out.extend_from_slice(status.name().as_bytes());
     if !ex.upstream.cache_detail.is_empty() {
@@ -220,6 +237,30 @@ fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut 
     }
     out.push(b'"');
 }
+
+/// The key as a string of RFC 8941; one with other bytes is left out, as are those of VCLs.
+fn append_key(key: &[u8], out: &mut Vec<u8>) {
+    if key.is_empty() || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return;
+    }
+    out.extend_from_slice(b"; key=\"");
+    for &byte in key {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+/// A text as the value of a field.
+fn one_line(text: &str) -> Vec<u8> {
+    let bytes = text.bytes().take(EXPLAINED_BYTES_MAX);
+    bytes.map(|byte| if byte.is_ascii_control() { b' ' } else { byte }).collect()
+}
+
+/// What is told of a reason.
+const EXPLAINED_BYTES_MAX: usize = 1000;
 
 /// The whole seconds that are left, less than 0 of what has been stale for so long.
 fn append_ttl(fresh_until: Time, now: Time, out: &mut Vec<u8>) {

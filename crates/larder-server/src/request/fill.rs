@@ -114,6 +114,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
             } else {
                 // No disk is to be filled with it.
                 writer.unstore();
+                ex.upstream.cache_detail = "no room";
             }
             (writer, body)
         }

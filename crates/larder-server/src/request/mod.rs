@@ -21,6 +21,7 @@ pub mod cookies;
 pub mod deliver;
 pub mod early_hints;
 pub mod esi;
+pub mod explained;
 pub mod far_range;
 pub mod fetch;
 pub mod files;

@@ -27,6 +27,13 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx) {
     cx.worker.misses.borrow_mut().note(&place, &reason, hits, cx.now(), || example(ex));
 }
 
+/// Whether the answer that has come is being stored, as far as its head tells.
+pub fn is_stored(ex: &Exchange) -> bool {
+    // These are the reasons to ask an origin; one not to store its answer takes their place.
+    let is_open = matches!(ex.upstream.cache_detail, "not stored yet" | "stale" | "bypass");
+    is_open && ex.upstream.status.is_some() && !ex.is_head()
+}
+
 /// The server and the location of a request; behind a VCL that serves alone, its host.
 pub fn place(ex: &Exchange, cx: &Cx) -> String {
     let server = cx.server(ex);

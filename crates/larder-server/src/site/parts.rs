@@ -88,6 +88,8 @@ pub struct FieldParts {
     pub expires: Option<Text>,
     /// Whether headers or logs read fields of the response or of the origin, so that a hit must lay them out.
     pub reads_fields: bool,
+    /// Whether responses may say what the cache did.
+    pub tells_cache: bool,
 }
 
 /// `more_set_headers`, `more_set_input_headers` and the like.

@@ -303,3 +303,44 @@ fn a_vcl_is_walked_through_with_its_lines() {
     varnishd.ask("GET", "/page");
     assert_eq!(origin.requests().len(), requests, "it is still there");
 }
+
+#[test]
+fn chosen_visitors_are_told_with_the_response() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    origin.answer("/cart", Answer::ok("cart").field("Set-Cookie", "PHPSESSID=1"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri; larder_cache_status on;
+         set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP; larder_explain_from 192.0.2.0/24 2001:db8::/32;
+         server { listen 127.0.0.1:{PORT}; server_name shop.test;
+            set $skip_cache 0;
+            if ($http_cookie ~ wordpress_logged_in) { set $skip_cache 1; }
+            location / { proxy_pass http://{ORIGIN}; proxy_cache p; proxy_no_cache $skip_cache; proxy_cache_bypass $skip_cache; }
+            location /off/ { larder_explain_from off; proxy_pass http://{ORIGIN}; }
+         }",
+    );
+    let told = |url: &str, ip: &str, fields: &str| {
+        let head = format!("GET {url} HTTP/1.1\r\nHost: shop.test\r\nX-Real-IP: {ip}\r\n{fields}\r\n");
+        let response = site.exchange("GET", head);
+        let field = |name: &str| response.field(name).unwrap_or("-").to_owned();
+        (field("X-Larder-Explain"), field("Cache-Status"))
+    };
+    let (explained, status) = told("/page", "192.0.2.7", "");
+    assert_eq!(explained, "a miss: not stored yet; the answer is stored");
+    let expected =
+        "larder; fwd=uri-miss; fwd-status=200; stored; key=\"shop.test/page\"; detail=\"MISS: not stored yet\"";
+    assert_eq!(status, expected);
+    let hit = || told("/page", "2001:db8::1", "").0.starts_with("a hit: fresh for ");
+    eventually("it is a hit", hit);
+    assert!(told("/page", "192.0.2.1", "").1.ends_with("; key=\"shop.test/page\"; detail=\"HIT\""));
+    let (explained, status) = told("/cart", "192.0.2.7", "");
+    assert_eq!(explained, "not cached: Set-Cookie (PHPSESSID)");
+    assert!(!status.contains("stored;"), "{status}");
+    let (explained, _) = told("/page", "192.0.2.7", "Cookie: a=b; wordpress_logged_in_x=1\r\n");
+    let expected = "not cached: cookie wordpress_logged_in_x sets $skip_cache=1 at nginx.conf:14, used by proxy_cache_bypass at \
+                    nginx.conf:15 and proxy_no_cache at nginx.conf:15";
+    assert_eq!(explained, expected);
+    for (url, ip) in [("/page", "198.51.100.1"), ("/page", "::1"), ("/off/page", "192.0.2.7")] {
+        assert_eq!(told(url, ip, "").0, "-", "{url} {ip}");
+    }
+}
