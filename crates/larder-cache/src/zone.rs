@@ -539,7 +539,9 @@ impl Zone {
         let entry = self.memory.shelf().peek(shelf_hash(key, self.era()), key.bytes());
         let found = entry.map(|entry| entry.peek(now));
         let mut peek = found.unwrap_or_else(|| Peek { may_be_on_disk: true, ..Peek::default() });
-        peek.may_be_on_disk = peek.may_be_on_disk && self.shelves.load().may_have(key.bytes());
+        // While a disk is not open, a lookup finds nothing there.
+        let shelves = self.shelves.load();
+        peek.may_be_on_disk &= shelves.are_open(key.bytes()) && shelves.may_have(key.bytes());
         peek
     }
 

@@ -16,6 +16,7 @@ mod disk_selected;
 mod disks;
 mod flights;
 mod forms;
+mod looks;
 mod purges;
 mod races;
 mod room;
