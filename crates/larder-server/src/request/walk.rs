@@ -6,12 +6,13 @@
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy;
-use crate::site::Handler;
+use crate::site::{Directives, Handler, Origin, Policy, PurgePolicy};
+use crate::text::Text;
 use crate::vars::append_filename;
 use crate::vsl::Shown;
 
 use super::notes::{assume, say, verdict};
-use super::{Entrance, Slow, Step, Synth, files, walk_cache};
+use super::{Entrance, Slow, Step, Synth, ban, files, walk_cache};
 
 /// What the machine may do next in a walk: nothing that leaves a trace.
 pub fn only_of_walks(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -44,7 +45,11 @@ fn answered(synth: &Synth) -> String {
 
 /// Lets the location answer, or says how it would.
 fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(step) = ban::asked(ex, cx) {
+        return step;
+    }
     match &cx.loc(ex).handler {
+        Handler::Origin(origin) if purges(origin, ex, cx) => verdict(PURGES, ex),
         Handler::Origin(_) | Handler::Vcl(_) => return Step::Lookup,
         Handler::Static => {
             // An index may lead to another location.
@@ -56,13 +61,25 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
             }
             return step;
         }
-        Handler::Purge { .. } => verdict("it would purge a page: this is not done in a walk", ex),
+        Handler::Purge { .. } => verdict(PURGES, ex),
         Handler::Mp4 | Handler::Flv => verdict("a film: no cache is asked", ex),
         Handler::StubStatus | Handler::Metrics | Handler::EmptyGif => {
             verdict("answered by larder itself: no cache is asked", ex);
         }
     }
     Step::Abort
+}
+
+const PURGES: &str = "it purges pages, if the client may: this is not done in a walk";
+
+/// Whether the request is one of those of `*_cache_purge`.
+fn purges(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> bool {
+    let Policy::Directives(Directives { cache: Some(cache), .. }) = &origin.policy else { return false };
+    match &cache.purge {
+        Some(PurgePolicy::Method(by)) => *by.method == *ex.asked.head.method_name(),
+        Some(PurgePolicy::When(conditions)) => Text::any_true(conditions, ex, cx),
+        None => false,
+    }
 }
 
 fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
@@ -92,12 +109,15 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
             verdict("answered by larder itself: 401, after auth_delay", ex);
             Step::Abort
         }
+        Slow::Ban(_) => {
+            verdict("it bans pages: this is not done in a walk", ex);
+            Step::Abort
+        }
         Slow::Delay(_)
         | Slow::ReadBody
         | Slow::Wait(_)
         | Slow::Hold(_)
         | Slow::Load(_)
-        | Slow::Ban(_)
         | Slow::Purge(_)
         | Slow::Film(_)
         | Slow::Fetch(_)

@@ -235,6 +235,7 @@ fn limits_and_questions_to_others_are_not_asked() {
             location /deny/ { deny all; }
             location /files/ { try_files $uri =404; }
             location @gone { proxy_pass http://{ORIGIN}; }
+            location /drop/ { proxy_cache p; proxy_cache_purge $http_x_purge; proxy_cache_valid 1m; proxy_pass http://{ORIGIN}; }
          }",
     );
     for _ in 0..5 {
@@ -246,6 +247,10 @@ fn limits_and_questions_to_others_are_not_asked() {
     for (words, expected) in [
         (&["http://b.test/x"][..], "answered by larder itself: 301 to https://a.test/x"),
         (&["http://a.test/deny/x"], "answered by larder itself: 403"),
+        (
+            &["http://a.test/drop/x", "-H", "X-Purge: 1"],
+            "it purges pages, if the client may: this is not done in a walk",
+        ),
         (&["http://a.test/files/x"], "not cached: no cache in this location"),
         (
             &["http://a.test/x", "-H", "Cookie: sessid=1; b=c"],
