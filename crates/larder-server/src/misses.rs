@@ -18,6 +18,8 @@ pub const TEXT_BYTES_MAX: usize = 200;
 pub struct Misses {
     /// The minutes for which there is anything, oldest first.
     minutes: Vec<Minute>,
+    /// A text to write the next place into.
+    scratch: String,
 }
 
 #[derive(Debug)]
@@ -82,18 +84,32 @@ impl Misses {
 
     /// Notes a request that was no hit. `hits` is how many the worker has counted so far; `example` is asked for if the
     /// reason is new in this minute.
-    pub fn note(&mut self, place: &str, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> String) {
-        let Some(minute) = self.minute(hits, now) else { return };
-        let (place, reason) = (cut(place), cut(reason));
+    pub fn note(&mut self, place: String, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> String) {
+        let mut key = place;
+        key.truncate(cut(&key).len());
+        let place_bytes = key.len();
         // A place may end as a reason begins.
-        let key = format!("{place}\0{reason}");
+        key.push('\0');
+        key.push_str(cut(reason));
+        self.count(&key, place_bytes, hits, now, example);
+        key.clear();
+        self.scratch = key;
+    }
+
+    /// An empty text, in which a place may be written without an allocation.
+    pub fn lend(&mut self) -> String {
+        std::mem::take(&mut self.scratch)
+    }
+
+    fn count(&mut self, key: &str, place_bytes: usize, hits: u64, now: Time, example: impl FnOnce() -> String) {
+        let Some(minute) = self.minute(hits, now) else { return };
         let is_full = minute.rows.len() >= ROWS_MAX;
-        match minute.rows.get_mut(&*key) {
+        match minute.rows.get_mut(key) {
             Some(row) => row.count += 1,
             None if is_full => minute.others += 1,
             None => {
                 let example = cut(&example()).into();
-                minute.rows.insert(key.into(), Row { count: 1, place_bytes: place.len(), example });
+                minute.rows.insert(key.into(), Row { count: 1, place_bytes, example });
             }
         }
     }
@@ -165,7 +181,7 @@ mod tests {
     fn places_and_reasons_are_counted_apart_for_ten_minutes() {
         let mut misses = Misses::default();
         let mut note = |place, reason, hits, now, example: &str| {
-            misses.note(place, reason, hits, Time::from_secs(now), || example.to_owned());
+            misses.note(str::to_owned(place), reason, hits, Time::from_secs(now), || example.to_owned());
         };
         note("a /", "method", 10, 0, "/1");
         note("a /", "method", 20, 59, "/2");
@@ -186,7 +202,7 @@ mod tests {
         let long = "ä".repeat(TEXT_BYTES_MAX);
         for minute in 0..100 {
             for number in 0..2 * ROWS_MAX {
-                misses.note(&format!("{number}"), &long, 0, Time::from_secs(60 * minute), || long.clone());
+                misses.note(format!("{number}"), &long, 0, Time::from_secs(60 * minute), || long.clone());
             }
         }
         assert_eq!(misses.minutes.len() as u64, MINUTES);
@@ -200,8 +216,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_begins_anew() {
         let mut misses = Misses::default();
-        misses.note("a", "b", 0, Time::from_secs(6000), String::new);
-        misses.note("a", "b", 0, Time::from_secs(60), String::new);
+        for now in [6000, 60] {
+            misses.note("a".to_owned(), "b", 0, Time::from_secs(now), String::new);
+        }
         assert_eq!(seen(&misses, 60), ["1 a: b ()"]);
     }
 }

@@ -19,6 +19,9 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         Some(CacheStatus::Updating) => "a stale hit: another request is fetching the page anew".to_owned(),
         Some(CacheStatus::Revalidated) => "a hit: the origin has confirmed it".to_owned(),
         None if cx.origin(ex).is_none() => "no cache is asked here".to_owned(),
+        Some(CacheStatus::Miss | CacheStatus::Expired) if ex.upstream.status.is_none() => {
+            format!("not cached: {}", reasons::NO_ANSWER)
+        }
         _ if is_guarded => match walked(ex, cx) {
             Some(sentence) => sentence,
             None => format!("not cached: {}", reasons::of_answer(ex, cx)),

@@ -1,5 +1,6 @@
 //! Why a request was no hit, in words that say what to change. Only requests that had to ask an origin come here.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use larder_cache::{KeyRef, Object, selecting};
@@ -22,10 +23,15 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx) {
     if !is_over || ex.request.nested.purpose != Purpose::Answer {
         return;
     }
-    let (place, reason) = (place(ex, cx), of_answer(ex, cx));
-    let hits = cx.stats().hits.get();
-    cx.worker.misses.borrow_mut().note(&place, &reason, hits, cx.now(), || example(ex));
+    let reason = if ex.upstream.status.is_some() { of_answer(ex, cx) } else { NO_ANSWER.into() };
+    let mut misses = cx.worker.misses.borrow_mut();
+    let mut place = misses.lend();
+    write_place(&mut place, ex, cx);
+    misses.note(place, &reason, cx.stats().hits.get(), cx.now(), || example(ex));
 }
+
+/// The reason where an origin has failed.
+pub const NO_ANSWER: &str = "the origin gave no answer";
 
 /// Whether the answer that has come is being stored, as far as its head tells.
 pub fn is_stored(ex: &Exchange) -> bool {
@@ -36,13 +42,21 @@ pub fn is_stored(ex: &Exchange) -> bool {
 
 /// The server and the location of a request; behind a VCL that serves alone, its host.
 pub fn place(ex: &Exchange, cx: &Cx) -> String {
+    let mut place = String::new();
+    write_place(&mut place, ex, cx);
+    place
+}
+
+fn write_place(out: &mut String, ex: &Exchange, cx: &Cx) {
     let server = cx.server(ex);
-    if server.takes_raw {
-        let fields = &ex.asked.head.fields;
-        return Shown(fields.get_known(Known::Host).unwrap_or_default()).to_string();
-    }
-    let name = if server.name.is_empty() { &b"_"[..] } else { &server.name };
-    format!("{} {}", Shown(name), cx.loc(ex).matching.written)
+    // Writing to memory does not fail.
+    let _ = match server.takes_raw {
+        true => write!(out, "{}", Shown(ex.asked.head.fields.get_known(Known::Host).unwrap_or_default())),
+        false => {
+            let name = if server.name.is_empty() { &b"_"[..] } else { &server.name };
+            write!(out, "{} {}", Shown(name), cx.loc(ex).matching.written)
+        }
+    };
 }
 
 fn example(ex: &Exchange) -> String {
@@ -57,12 +71,12 @@ fn example(ex: &Exchange) -> String {
 }
 
 /// Why the request was no hit, after its origin has answered.
-pub fn of_answer(ex: &mut Exchange, cx: &Cx) -> String {
-    let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.to_owned() };
+pub fn of_answer(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
+    let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.into() };
     match (origin.policy.directives(), &origin.policy) {
         (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
         (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
-        (None, _) => ex.upstream.cache_detail.to_owned(),
+        (None, _) => ex.upstream.cache_detail.into(),
     }
 }
 
@@ -74,24 +88,24 @@ pub fn prefix(protocol: &Protocol) -> &'static str {
     }
 }
 
-fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> String {
-    let Some(cache) = &policy.cache else { return "no cache in this location".to_owned() };
+fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
+    let Some(cache) = &policy.cache else { return "no cache in this location".into() };
     let model = &policy.settings.model;
     if ex.upstream.cache_status == Some(CacheStatus::Bypass)
         && let Some(guard) = guard(&cache.bypass, &model.cache.bypass, ex, cx)
     {
-        return format!("{prefix}_cache_bypass {guard}");
+        return format!("{prefix}_cache_bypass {guard}").into();
     }
     match ex.upstream.cache_detail {
-        "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it"),
-        "" => "fetched beside another request".to_owned(),
-        "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())),
-        "no_cache" => no_cache(cache, policy, prefix, ex, cx),
+        "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
+        "" => "fetched beside another request".into(),
+        "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
+        "no_cache" => no_cache(cache, policy, prefix, ex, cx).into(),
         "no lifetime" => {
             let status = ex.upstream.status.unwrap_or_default();
-            format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}")
+            format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}").into()
         }
-        "stale" => "expired".to_owned(),
+        "stale" => "expired".into(),
         "not stored yet" => not_yet(ex, cx),
         detail => with_cookies(detail, ex),
     }
@@ -112,13 +126,13 @@ fn guard(texts: &[Text], templates: &[Template], ex: &mut Exchange, cx: &Cx) -> 
 }
 
 /// Why a page was not there that could have been: it varies, or its URL is seldom the same.
-fn not_yet(ex: &Exchange, cx: &Cx) -> String {
+fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
     if let Some(names) = varies_by(ex, cx) {
-        return format!("Vary: {names} (stored for other values)");
+        return format!("Vary: {names} (stored for other values)").into();
     }
     match ex.asked.head.target().iter().position(|byte| *byte == b'?') {
-        Some(at) => format!("not stored yet (URL with {})", arguments(&ex.asked.head.target()[at + 1..])),
-        None => "not stored yet".to_owned(),
+        Some(at) => format!("not stored yet (URL with {})", arguments(&ex.asked.head.target()[at + 1..])).into(),
+        None => "not stored yet".into(),
     }
 }
 
@@ -145,11 +159,11 @@ fn arguments(query: &[u8]) -> String {
 const TRACKING: [&[u8]; 8] = [b"utm_", b"gclid", b"fbclid", b"msclkid", b"mc_cid", b"_ga", b"gad_source", b"wbraid"];
 
 /// A reason; `Set-Cookie` with the names of the cookies.
-fn with_cookies(detail: &str, ex: &Exchange) -> String {
+fn with_cookies(detail: &'static str, ex: &Exchange) -> Cow<'static, str> {
     let Some(fields) = ex.upstream.fields.as_ref().filter(|_| detail.eq_ignore_ascii_case("set-cookie")) else {
-        return detail.to_owned();
+        return detail.into();
     };
-    format!("{detail} ({})", cookie_names(fields).join(", "))
+    format!("{detail} ({})", cookie_names(fields).join(", ")).into()
 }
 
 /// The names of the cookies that an answer sets, each once, a few at most.
@@ -168,25 +182,27 @@ pub fn cookie_names(fields: &Fields) -> Vec<String> {
 /// How many cookies are named.
 const NAMES_MAX: usize = 4;
 
-fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> String {
+fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
     let client = &ex.vcl.client;
-    let page = match ex.upstream.cache_detail {
+    let page: Cow<'static, str> = match ex.upstream.cache_detail {
         "pass" => match client.passed_by {
-            Some((step, at)) => format!("pass by {}", vcl_place(policy, step, at)),
-            None if client.is_hitpass => "hit-for-pass".to_owned(),
-            None => "pass".to_owned(),
+            Some((step, at)) => format!("pass by {}", vcl_place(policy, step, at)).into(),
+            None if client.is_hitpass => "hit-for-pass".into(),
+            None => "pass".into(),
         },
-        "ttl" => "the VCL gives it no time: beresp.ttl is 0 or less".to_owned(),
+        "ttl" => "the VCL gives it no time: beresp.ttl is 0 or less".into(),
         "not shared" => match ex.upstream.fields.as_ref().map(|fields| cookie_names(fields)) {
-            Some(names) if !names.is_empty() => format!("beresp.uncacheable, with Set-Cookie ({})", names.join(", ")),
-            _ => "beresp.uncacheable".to_owned(),
+            Some(names) if !names.is_empty() => {
+                format!("beresp.uncacheable, with Set-Cookie ({})", names.join(", ")).into()
+            }
+            _ => "beresp.uncacheable".into(),
         },
-        "stale" => "expired".to_owned(),
+        "stale" => "expired".into(),
         "not stored yet" => not_yet(ex, cx),
-        "" => "fetched anew".to_owned(),
-        detail => detail.to_owned(),
+        "" => "fetched anew".into(),
+        detail => detail.into(),
     };
-    if client.is_hitmiss { format!("hit-for-miss, then {page}") } else { page }
+    if client.is_hitmiss { format!("hit-for-miss, then {page}").into() } else { page }
 }
 
 /// A sub and the line in it.

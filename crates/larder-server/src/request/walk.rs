@@ -6,7 +6,7 @@
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy;
-use crate::site::{Directives, Handler, Origin, Policy, PurgePolicy};
+use crate::site::{Handler, Origin, PurgePolicy};
 use crate::text::Text;
 use crate::vars::append_filename;
 use crate::vsl::Shown;
@@ -74,7 +74,7 @@ const PURGES: &str = "it purges pages, if the client may: this is not done in a 
 
 /// Whether the request is one of those of `*_cache_purge`.
 fn purges(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> bool {
-    let Policy::Directives(Directives { cache: Some(cache), .. }) = &origin.policy else { return false };
+    let Some(cache) = origin.policy.directives().and_then(|policy| policy.cache.as_ref()) else { return false };
     match &cache.purge {
         Some(PurgePolicy::Method(by)) => *by.method == *ex.asked.head.method_name(),
         Some(PurgePolicy::When(conditions)) => Text::any_true(conditions, ex, cx),

@@ -349,3 +349,13 @@ fn chosen_visitors_are_told_with_the_response() {
         assert_eq!(told(url, ip, "").0, "-", "{url} {ip}");
     }
 }
+
+#[test]
+fn an_origin_that_does_not_answer_is_the_reason() {
+    let site = Setup::new().start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m;
+         server { listen 127.0.0.1:{PORT}; location / { proxy_cache p; proxy_pass http://127.0.0.1:{PORT2}; } }",
+    );
+    assert_eq!(site.get("/page").status, 502);
+    assert_eq!(reasons(&asked(&site, &["why"])), ["1 the origin gave no answer"]);
+}
