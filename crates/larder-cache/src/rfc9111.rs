@@ -8,13 +8,15 @@
 //!   [`HEURISTIC_MAX`] at most (§4.2.2).
 //! - `stale-while-revalidate` and `stale-if-error` beside `s-maxage` allow what `s-maxage` alone forbids (§5.2.2.10):
 //!   an origin that says both means both.
-//! - Of `private` and `no-cache` with names of fields, only these fields are kept out (§5.2.2.4, §5.2.2.7).
+//! - Of `private` and `no-cache` with names of fields, only these fields are kept out (§5.2.2.4, §5.2.2.7), unless one of
+//!   them rules the cache.
+//! - What is not well formed forbids what it mentions: `private; max-age=60` is private.
 
 use std::time::Duration;
 
 use larder_http::cache_control::{Directive, SECONDS_MAX, delta_seconds, directives};
 use larder_http::dictionary::{Value, dictionary};
-use larder_http::{Fields, Known, Names, Time, date::parse_exact_date, list::members, status};
+use larder_http::{Fields, Known, KnownSet, Names, Time, date::parse_exact_date, list::members, status};
 
 /// The longest time for which a response is fresh by its age alone.
 pub const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,6 +52,9 @@ pub struct Said {
     pub is_targeted: bool,
     /// `must-understand`.
     pub must_understand: bool,
+    /// Whether the answer to a request with `Authorization` may be stored (§3.5): `public`, `must-revalidate`,
+    /// `s-maxage`.
+    pub allows_authorised: bool,
 }
 
 impl Said {
@@ -65,36 +70,38 @@ impl Said {
         match targeted {
             Some(members) => {
                 said.is_targeted = true;
-                members.iter().for_each(|member| said.read_targeted(&member.key, &member.value));
+                members.iter().for_each(|member| said.read_targeted(&member.key, &member.value, targets));
             }
             None => {
                 let lines = fields.all_known(Known::CacheControl);
-                lines.flat_map(directives).for_each(|directive| said.read(&directive));
+                lines.flat_map(directives).for_each(|directive| said.read(&directive, targets));
             }
         }
         said
     }
 
-    fn read(&mut self, directive: &Directive<'_>) {
+    fn read(&mut self, directive: &Directive<'_>, targets: &[Box<str>]) {
+        if !directive.is_well_formed() {
+            self.no_store |= directive.mentions("no-store");
+            self.private |= directive.mentions("private");
+            self.no_cache |= directive.mentions("no-cache");
+        }
         let seconds = directive.seconds();
         // What cannot be read is as good as over (§4.2.1).
         let or_over = Some(seconds.unwrap_or(0));
         match () {
             () if directive.is("no-store") => self.no_store = true,
-            () if directive.is("private") => match self.withhold(directive.names()) {
-                true => {}
-                false => self.private = true,
-            },
-            () if directive.is("no-cache") => match self.withhold(directive.names()) {
-                true => {}
-                false => self.no_cache = true,
-            },
-            () if directive.is("public") => self.public = true,
-            () if directive.is("must-revalidate") => self.must_revalidate = true,
+            () if directive.is("private") => self.private |= !self.withhold(directive.names(), targets),
+            () if directive.is("no-cache") => self.no_cache |= !self.withhold(directive.names(), targets),
+            () if directive.is("public") => (self.public, self.allows_authorised) = (true, true),
+            () if directive.is("must-revalidate") => (self.must_revalidate, self.allows_authorised) = (true, true),
             () if directive.is("proxy-revalidate") => self.proxy_revalidate = true,
             () if directive.is("must-understand") => self.must_understand = true,
             () if directive.is("immutable") => self.immutable = true,
-            () if directive.is_meant_as("s-maxage") => self.s_maxage = self.s_maxage.or(or_over),
+            () if directive.is_meant_as("s-maxage") => {
+                self.allows_authorised |= seconds.is_some();
+                self.s_maxage = self.s_maxage.or(or_over);
+            }
             () if directive.is_meant_as("max-age") => self.max_age = self.max_age.or(or_over),
             () if directive.is("stale-while-revalidate") => {
                 self.stale_while_revalidate = self.stale_while_revalidate.or(or_over);
@@ -104,37 +111,54 @@ impl Said {
         }
     }
 
-    /// Whether names were given, which are withheld from then on.
-    fn withhold<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) -> bool {
-        let mut has_any = false;
-        for name in names {
-            self.withheld.insert(name);
-            has_any = true;
+    /// Whether names were given, which are withheld from then on. Those that rule the cache cannot be.
+    fn withhold(&mut self, names: Option<Vec<&[u8]>>, targets: &[Box<str>]) -> bool {
+        let rules = |name: &&[u8]| {
+            RULING.contains(Known::of(name))
+                || targets.iter().any(|target| name.eq_ignore_ascii_case(target.as_bytes()))
+        };
+        match names {
+            Some(names) if !names.iter().any(rules) => {
+                names.iter().for_each(|name| self.withheld.insert(name));
+                true
+            }
+            Some(_) | None => false,
         }
-        has_any
     }
 
     /// A member of a targeted field. One of the wrong type says nothing, unless it forbids (RFC 9213 §2.1).
-    fn read_targeted(&mut self, key: &str, value: &Value) {
+    fn read_targeted(&mut self, key: &str, value: &Value, targets: &[Box<str>]) {
         let seconds = match value {
             Value::Integer(seconds) => u64::try_from(*seconds).ok().map(|seconds| seconds.min(SECONDS_MAX)),
             _ => None,
         };
         let is_set = *value != Value::Boolean(false);
-        let names = match value {
-            Value::String(names) => &**names,
-            _ => "",
+        let is_true = *value == Value::Boolean(true);
+        let names = || match value {
+            Value::String(names) => {
+                Some(members(names.as_bytes()).collect::<Vec<_>>()).filter(|names| !names.is_empty())
+            }
+            _ => None,
         };
         match key {
             "no-store" => self.no_store = is_set,
-            "private" => self.private = is_set && !self.withhold(members(names.as_bytes())),
-            "no-cache" => self.no_cache = is_set && !self.withhold(members(names.as_bytes())),
-            "public" => self.public = *value == Value::Boolean(true),
-            "must-revalidate" => self.must_revalidate = is_set,
+            "private" => self.private = is_set && !self.withhold(names(), targets),
+            "no-cache" => self.no_cache = is_set && !self.withhold(names(), targets),
+            "public" => {
+                self.public = is_true;
+                self.allows_authorised |= is_true;
+            }
+            "must-revalidate" => {
+                self.must_revalidate = is_set;
+                self.allows_authorised |= is_true;
+            }
             "proxy-revalidate" => self.proxy_revalidate = is_set,
-            "must-understand" => self.must_understand = *value == Value::Boolean(true),
-            "immutable" => self.immutable = *value == Value::Boolean(true),
-            "s-maxage" => self.s_maxage = seconds,
+            "must-understand" => self.must_understand = is_true,
+            "immutable" => self.immutable = is_true,
+            "s-maxage" => {
+                self.s_maxage = seconds;
+                self.allows_authorised |= seconds.is_some();
+            }
             "max-age" => self.max_age = seconds,
             "stale-while-revalidate" => self.stale_while_revalidate = seconds,
             "stale-if-error" => self.stale_if_error = seconds,
@@ -147,12 +171,28 @@ impl Said {
         let is_allowed = self.stale_while_revalidate.is_some() || self.stale_if_error.is_some();
         self.must_revalidate || self.proxy_revalidate || self.no_cache || self.s_maxage.is_some() && !is_allowed
     }
-
-    /// Whether the answer to a request with `Authorization` may be stored (§3.5).
-    fn allows_authorised(&self) -> bool {
-        self.public || self.must_revalidate || self.s_maxage.is_some()
-    }
 }
+
+/// The fields that rule the cache, or say what a page is: they stay with it.
+pub const RULING: KnownSet = KnownSet::of(&[
+    Known::Age,
+    Known::CacheControl,
+    Known::CdnCacheControl,
+    Known::ContentEncoding,
+    Known::ContentLength,
+    Known::ContentRange,
+    Known::ContentType,
+    Known::Date,
+    Known::Etag,
+    Known::Expires,
+    Known::LastModified,
+    Known::Location,
+    Known::SurrogateControl,
+    Known::Vary,
+    Known::XAccelBuffering,
+    Known::XAccelExpires,
+    Known::XAccelRedirect,
+]);
 
 /// A response and what surrounds it.
 pub struct Response<'a> {
@@ -166,7 +206,7 @@ pub struct Response<'a> {
     pub delay: Duration,
     /// When it came.
     pub now: Time,
-    /// How long it is fresh if it does not say so itself, by configuration.
+    /// How long it is fresh if it does not say so itself, by configuration; zero if it is not to be stored then.
     pub configured: Option<Duration>,
     /// Whether `Set-Cookie` may be stored for everybody.
     pub may_have_cookies: bool,
@@ -203,7 +243,7 @@ pub fn storable(said: &Said, response: &Response<'_>) -> Result<Storable, &'stat
     if status == status::NOT_MODIFIED || status == status::PARTIAL_CONTENT && !response.is_slice {
         return Err("a part of a page");
     }
-    if response.is_authorised && !said.allows_authorised() {
+    if response.is_authorised && !said.allows_authorised {
         return Err("Authorization");
     }
     if !response.may_have_cookies
@@ -214,12 +254,16 @@ pub fn storable(said: &Said, response: &Response<'_>) -> Result<Storable, &'stat
     }
     let age = age(fields, response.delay, now);
     let lifetime = lifetime(said, response);
-    let has_validator = fields.contains_known(Known::Etag) || fields.contains_known(Known::LastModified);
+    // Of other statuses no origin is asked whether they are still good.
+    let has_validator = matches!(status, status::OK | status::PARTIAL_CONTENT)
+        && (fields.contains_known(Known::Etag) || fields.contains_known(Known::LastModified));
     let is_heuristic = said.public || is_heuristically_cacheable(status);
-    let lifetime = match lifetime {
-        Some(lifetime) => lifetime,
-        None if !is_heuristic => return Err("its status"),
-        None => response.configured.or_else(|| heuristic(fields, now)).unwrap_or_default(),
+    let lifetime = match (lifetime, response.configured) {
+        (Some(lifetime), _) => lifetime,
+        (None, Some(Duration::ZERO)) => return Err("no lifetime"),
+        (None, Some(configured)) => configured,
+        (None, None) if !is_heuristic => return Err("its status"),
+        (None, None) => heuristic(fields, now).unwrap_or_default(),
     };
     let lifetime = if said.no_cache { Duration::ZERO } else { lifetime };
     let left = lifetime.saturating_sub(Duration::from_secs(age));

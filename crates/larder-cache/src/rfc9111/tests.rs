@@ -92,6 +92,17 @@ fn what_belongs_to_one_visitor_is_not_stored() {
         ("Cache-Control: max-age=60\nCache-Control: No-StOrE", Err("Cache-Control: no-store")),
         ("Cache-Control: x=\"y, no-store, max-age=60", Err("Cache-Control: no-store")),
         ("Cache-Control: private, max-age=60", Err("Cache-Control: private")),
+        ("Cache-Control: private; max-age=60\nExpires: Sun, 06 Nov 1994 08:50:37 GMT", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, no-store;", Err("Cache-Control: no-store")),
+        ("Cache-Control: private =1, max-age=60", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, private=\"X-A", Err("Cache-Control: private")),
+        ("Cache-Control: private=\"X-A\nCache-Control: X-B\", max-age=60", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, private=true", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, private=\"X-A X-B\"", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, private=\"Vary\"", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, private=\"CDN-Cache-Control\"", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, \"private\"", Err("Cache-Control: private")),
+        ("Cache-Control: max-age=60, a=\"b, private, c=\"d", Err("Cache-Control: private")),
         ("Cache-Control: private=\"X-A\", max-age=60", Ok(60)),
         ("Cache-Control: no-cache, max-age=60", Err("Cache-Control: no-cache")),
         ("Cache-Control: no-cache, max-age=60\nETag: \"a\"", Ok(0)),
@@ -120,6 +131,7 @@ fn an_answer_to_a_request_with_authorization_is_stored_if_it_says_so() {
         ("max-age=60, must-revalidate", true),
         ("s-maxage=60", true),
         ("s-maxage=60, private", false),
+        ("s-maxage=abc, max-age=60", false),
     ] {
         assert_eq!(stored(&format!("Cache-Control: {control}"), authorised).is_ok(), is_stored, "{control}");
     }
@@ -163,6 +175,7 @@ fn without_explicit_freshness_the_configuration_and_then_the_age_of_the_page_dec
     for (status, lines, expected) in [
         (404, modified, Ok(60)),
         (502, modified, Err("its status")),
+        (404, "Cache-Control: no-cache\nETag: \"a\"", Err("Cache-Control: no-cache")),
         (599, modified, Err("its status")),
         (599, "Cache-Control: public\nLast-Modified: Sun, 06 Nov 1994 08:39:37 GMT", Ok(60)),
         (502, "Cache-Control: max-age=60", Ok(60)),
@@ -175,6 +188,10 @@ fn without_explicit_freshness_the_configuration_and_then_the_age_of_the_page_dec
     let slice = Case { status: Some(206), is_slice: true, ..Case::default() };
     assert!(stored("Cache-Control: max-age=60", slice).is_ok());
     let configured = Case { configured: Some(5), ..Case::default() };
+    let not = Case { configured: Some(0), ..Case::default() };
+    assert_eq!(stored(modified, not).err(), Some("no lifetime"));
+    let found = stored("", Case { status: Some(302), ..configured });
+    assert_eq!(found.map(|storable| storable.fresh_until.secs() - NOW), Ok(5));
     for (lines, seconds) in [("", 5), (modified, 5), ("Cache-Control: max-age=60", 60)] {
         let found = stored(lines, configured).expect("it may be stored");
         assert_eq!(found.fresh_until.secs() - NOW, seconds, "{lines}");

@@ -9,6 +9,8 @@ pub struct Directive<'a> {
     pub name: &'a [u8],
     /// Its argument.
     pub argument: Argument<'a>,
+    /// All of it, as it was sent.
+    pub text: &'a [u8],
 }
 
 /// The argument of a directive.
@@ -23,6 +25,21 @@ pub enum Argument<'a> {
 }
 
 impl<'a> Directive<'a> {
+    /// Whether it is as the RFC has it: a token, and after a `=` a token or a quoted string.
+    pub fn is_well_formed(&self) -> bool {
+        is_token(self.name)
+            && match self.argument {
+                Argument::None => true,
+                Argument::Token(text) => is_token(text),
+                Argument::Quoted(text) => !has_bare_quote(text),
+            }
+    }
+
+    /// Whether `word`, in lower case, stands anywhere in it: what one that is not well formed may have meant.
+    pub fn mentions(&self, word: &str) -> bool {
+        self.text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
     /// Whether it has this name, in lower case. One with white space before its `=` has a name of its own.
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
@@ -42,14 +59,28 @@ impl<'a> Directive<'a> {
         }
     }
 
-    /// The names of fields in its argument; none if it has no argument.
-    pub fn names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let text = match self.argument {
-            Argument::None => &[],
-            Argument::Token(text) | Argument::Quoted(text) => text,
-        };
-        text.split(|&byte| byte == b',').map(trim).filter(|name| !name.is_empty())
+    /// The names of fields in its argument, which is in quotes (§5.2.2.4, §5.2.2.7). `None` if there is no name, or what
+    /// is no name: then it is as good as without argument.
+    pub fn names(&self) -> Option<Vec<&'a [u8]>> {
+        let Argument::Quoted(text) = self.argument else { return None };
+        let names: Vec<&[u8]> = text.split(|&byte| byte == b',').map(trim).filter(|name| !name.is_empty()).collect();
+        (!names.is_empty() && names.iter().all(|name| is_token(name))).then_some(names)
     }
+}
+
+/// A token (RFC 9110 §5.6.2).
+fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+}
+
+/// Whether a quote without a backslash stands in what is between quotes.
+fn has_bare_quote(text: &[u8]) -> bool {
+    let mut is_escaped = false;
+    text.iter().any(|byte| {
+        let is_bare = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_bare
+    })
 }
 
 /// The greatest number of seconds that is told apart from a greater one (RFC 9111 §1.2.2).
@@ -87,14 +118,14 @@ pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
 
 fn directive(member: &[u8]) -> Directive<'_> {
     let Some(at) = member.iter().position(|&byte| byte == b'=') else {
-        return Directive { name: member, argument: Argument::None };
+        return Directive { name: member, argument: Argument::None, text: member };
     };
     let (name, value) = (&member[..at], &member[at + 1..]);
     let argument = match value {
         [b'"', inner @ .., b'"'] => Argument::Quoted(inner),
         _ => Argument::Token(value),
     };
-    Directive { name, argument }
+    Directive { name, argument, text: member }
 }
 
 /// Where the first member ends: at a comma outside quotes, or at the end.
@@ -177,13 +208,36 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_may_name_fields() {
+    fn an_argument_in_quotes_may_name_fields() {
         let of = |line: &'static str| {
             let directive = directives(line.as_bytes()).next().expect("there is one");
-            directive.names().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+            directive.names().map(|names| {
+                names.into_iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+            })
         };
-        assert_eq!(of("no-cache=\"Set-Cookie, X-A,\""), ["Set-Cookie", "X-A"]);
-        assert_eq!(of("private=Set-Cookie"), ["Set-Cookie"]);
-        assert!(of("no-cache").is_empty() && of("no-cache=\"\"").is_empty());
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of("no-cache=\"Set-Cookie, X-A,\""), names(&["Set-Cookie", "X-A"]));
+        for line in ["no-cache", "no-cache=\"\"", "private=Set-Cookie", "private=\"X-A X-B\"", "private=\"X\\-A\""] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_told() {
+        for line in ["no-store", "max-age=60", "a=\"x, \\\" y\"", "private=''"] {
+            assert!(directives(line.as_bytes()).all(|directive| directive.is_well_formed()), "{line}");
+        }
+        for line in [
+            "no-store;",
+            "private; max-age=60",
+            "private =1",
+            "no-cache=",
+            "a=\"x",
+            "\"private\"",
+            "a=\"x\"private",
+            "a=\"b, private, c=\"d",
+        ] {
+            assert!(!directives(line.as_bytes()).all(|directive| directive.is_well_formed()), "{line}");
+        }
     }
 }

@@ -172,6 +172,11 @@ impl Response {
             }
             HeadStatus::Complete { consumed } => {
                 check_head_size(text, consumed, self.head_bytes_max)?;
+                // The client would take what comes next for the answer to this request.
+                if matches!(head.status, 100 | 102..=199) {
+                    let what = "upstream sent an interim status as its answer".to_owned();
+                    return Err(FetchError::Protocol { what, before_head: true });
+                }
                 self.stage = Stage::Body { left: self.left(&head)? };
                 Ok(Some((head, consumed.saturating_sub(before))))
             }

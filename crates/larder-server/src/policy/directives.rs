@@ -360,9 +360,14 @@ fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> R
 }
 
 /// The `*_cache_valid` for a status: the first that names it or `any`.
-pub fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
+fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
+    valid(status, model).filter(|ttl| !ttl.is_zero())
+}
+
+/// The same; zero where it says that nothing is stored.
+pub fn valid(status: u16, model: &OriginSettings) -> Option<Duration> {
     let valid = model.cache.valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
-    Some(valid.ttl).filter(|ttl| !ttl.is_zero())
+    Some(valid.ttl)
 }
 
 /// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use larder_cache::freshness::{Accel, accel_expires};
 use larder_cache::rfc9111::{self, Asked, Response, Said, Storable};
-use larder_cache::{KeyRef, Object, VaryKey, selecting};
+use larder_cache::{KeyRef, Object, VaryKey, Zone, selecting};
 use larder_conf::model::OriginSettings;
 use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
-use larder_origin::FailKind;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slicing};
-use crate::site::{Backend, Rfc9111Policy};
+use crate::site::{Backend, CachePolicy, Rfc9111Policy};
 use crate::target;
 
 use super::directives::{self, UNCACHEABLE_FOR};
@@ -27,8 +26,11 @@ use super::{Ask, Confirmed, Found, Judgement, Keep, Kept, Lifetime, OnStale, Que
 pub fn ask(policy: &Rfc9111Policy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Ask {
     const OF_ORIGIN: KnownSet = KnownSet::of(&[Known::IfMatch, Known::IfUnmodifiedSince]);
     let fields = &ex.asked.head.fields;
+    let is_of_cache = matches!(ex.request.method, Method::Get | Method::Head);
     let ask = match fields.may_have(OF_ORIGIN) && fields.iter_known().any(|(known, ..)| OF_ORIGIN.contains(known)) {
         true => Ask::Pass("a precondition that is the origin's"),
+        // Unsafe methods are always written through (§4).
+        false if !is_of_cache => Ask::Pass("method"),
         false => directives::ask(&policy.directives, backend, ex, cx),
     };
     match ask {
@@ -37,10 +39,10 @@ pub fn ask(policy: &Rfc9111Policy, backend: &Backend, ex: &mut Exchange, cx: &Cx
     }
 }
 
-/// What the request asks of caches, where that counts.
+/// What the request asks of caches, where that counts: not for requests inside it, as the client knows of none.
 fn asked(policy: &Rfc9111Policy, ex: &Exchange) -> Asked {
     let fields = &ex.asked.head.fields;
-    match policy.honours_requests && fields.contains_known(Known::CacheControl) {
+    match policy.honours_requests && !ex.is_sub() && fields.contains_known(Known::CacheControl) {
         true => Asked::by(fields),
         false => Asked::default(),
     }
@@ -64,13 +66,23 @@ pub fn arriving(object: &Object, cx: &Cx) -> Found {
 }
 
 fn is_refused(policy: &Rfc9111Policy, asked: &Asked, object: &Object, now: Time) -> bool {
-    let is_immutable = asked.max_age.is_some() && Said::by(&object.fields, &policy.targets).immutable;
+    let is_immutable = asked.max_age.is_some() && said_by_page(policy, object).immutable;
     asked.refuses(object.age(now), object.fresh_until.since(now), is_immutable)
 }
 
-/// `only-if-cached`: a page that is not there is not fetched (§5.2.1.7).
+/// `only-if-cached`: a page that is not there is not fetched (§5.2.1.7). `no-store`: it is fetched for this request alone,
+/// and nobody waits for that.
 pub fn miss(policy: &Rfc9111Policy, ex: &Exchange) -> Option<Turn> {
-    asked(policy, ex).only_if_cached.then_some(Turn::Absent)
+    let asked = asked(policy, ex);
+    match asked.only_if_cached {
+        true => Some(Turn::Absent),
+        false => asked.no_store.then_some(Turn::Pass("Cache-Control: no-store of the request")),
+    }
+}
+
+/// What a stored page says, as it was read when it was stored.
+fn said_by_page(policy: &Rfc9111Policy, object: &Object) -> Said {
+    said(policy, &object.fields, object.stored_at).unwrap_or_else(|_| Said::by(&object.fields, &policy.targets))
 }
 
 /// `max-stale` of the request, `stale-while-revalidate` of the page, `*_cache_use_stale updating`.
@@ -78,7 +90,7 @@ pub fn on_stale(policy: &Rfc9111Policy, object: &Object, is_updating: bool, ex: 
     let now = cx.now();
     let asked = asked(policy, ex);
     let cache = &policy.directives.settings.model.cache;
-    let may_wait = !asked.no_cache && !Said::by(&object.fields, &policy.targets).forbids_stale();
+    let may_wait = !asked.no_cache && !said_by_page(policy, object).forbids_stale();
     let by_page = object.may_serve_while_revalidating(now);
     match may_wait && asked.max_age.is_none_or(|max| object.age(now) <= max) {
         true if asked.takes_stale(object.staleness(now)) => OnStale::Deliver,
@@ -92,18 +104,30 @@ pub fn on_stale(policy: &Rfc9111Policy, object: &Object, is_updating: bool, ex: 
 /// While the origin cannot be reached (§4.2.4), or by `stale-if-error` (RFC 5861 §4), or by `*_cache_use_stale`; never if
 /// the page forbids it.
 pub fn may_be_stale(policy: &Rfc9111Policy, object: &Object, why: Why, ex: &Exchange, now: Time) -> bool {
-    if Said::by(&object.fields, &policy.targets).forbids_stale() {
+    if object.is_fresh(now) && matches!(why, Why::Failed(_)) {
+        return true;
+    }
+    if said_by_page(policy, object).forbids_stale() {
         return false;
     }
+    // What lets somebody in is no page that is better than none.
+    let is_page = ex.request.nested.sub.as_ref().is_none_or(|sub| !sub.head_only);
     let by_request = asked(policy, ex)
         .stale_if_error
         .is_some_and(|seconds| object.is_fresh(now) || object.staleness(now) < Duration::from_secs(seconds));
     match why {
-        Why::Failed(FailKind::Error | FailKind::Timeout | FailKind::InvalidHeader) => true,
+        Why::Failed(_) if is_page && object.staleness(now) < AWAY_MAX => true,
         Why::Status(500 | 502 | 503 | 504) if by_request => true,
-        Why::Status(_) | Why::Updating => directives::may_be_stale(&policy.directives, object, why, now),
+        // `stale-if-error` is about no other failures (RFC 5861 §4).
+        Why::Status(501 | 505..) => false,
+        Why::Failed(_) | Why::Status(_) | Why::Updating => {
+            directives::may_be_stale(&policy.directives, object, why, now)
+        }
     }
 }
+
+/// How long after its time a page may be delivered because its origin cannot be reached.
+const AWAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A page that has a validator is always to be confirmed (§4.3.1).
 pub fn question(
@@ -119,7 +143,7 @@ pub fn question(
 
 /// Takes fields of the connection out of an answer, dates it, and drops what it makes invalid.
 pub fn received(policy: &Rfc9111Policy, backend: &Backend, answer: &mut ResponseHead, ex: &mut Exchange, cx: &Cx) {
-    drop_nominated(answer);
+    drop_nominated(policy, answer);
     if !answer.fields.contains_known(Known::Date) {
         // RFC 9110 §6.6.1.
         std::sync::Arc::make_mut(&mut answer.fields).push(b"Date", &format_date(cx.now().secs()));
@@ -132,33 +156,22 @@ pub fn received(policy: &Rfc9111Policy, backend: &Backend, answer: &mut Response
 
 /// Leaves out the fields that `Connection` names (RFC 9110 §7.6.1), but for those that every message has a use for: an
 /// answer is not to lose what keeps it out of the cache.
-fn drop_nominated(answer: &mut ResponseHead) {
-    const KEPT: KnownSet = KnownSet::of(&[
-        Known::Age,
-        Known::CacheControl,
-        Known::CdnCacheControl,
+fn drop_nominated(policy: &Rfc9111Policy, answer: &mut ResponseHead) {
+    const KEPT: KnownSet = rfc9111::RULING.and(KnownSet::of(&[
         Known::Connection,
-        Known::ContentEncoding,
-        Known::ContentLength,
-        Known::ContentRange,
-        Known::ContentType,
-        Known::Date,
-        Known::Etag,
-        Known::Expires,
-        Known::LastModified,
-        Known::Location,
         Known::SetCookie,
-        Known::SurrogateControl,
         Known::TransferEncoding,
         Known::Upgrade,
-        Known::Vary,
-    ]);
+        Known::XAccelCharset,
+        Known::XAccelLimitRate,
+    ]));
     if !answer.fields.contains_known(Known::Connection) {
         return;
     }
     let mut named = larder_http::Names::default();
     for token in answer.fields.all_known(Known::Connection).flat_map(list::members) {
-        if !KEPT.contains(Known::of(token)) {
+        let is_target = policy.targets.iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes()));
+        if !is_target && !KEPT.contains(Known::of(token)) {
             named.insert(token);
         }
     }
@@ -173,14 +186,30 @@ fn invalidate(policy: &Rfc9111Policy, backend: &Backend, answer: &Fields, ex: &m
     let Some(cache) = &policy.directives.cache else { return };
     let Ok(Some(zone)) = directives::zone(cache, ex, cx) else { return };
     target::note_proxy_host(backend, ex, cx);
+    for method in [Method::Get, Method::Head] {
+        let key = key_as_of(method, cache, backend, ex, cx);
+        drop_pages(&key, answer, cx.zone(zone), ex, cx);
+    }
+}
+
+/// The key that a request of this method has.
+fn key_as_of(method: Method, cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let kept = std::mem::take(&mut ex.upstream.cache_key);
-    directives::as_of_a_get(ex, |ex| directives::make_key(cache, backend, ex, cx));
-    let key = std::mem::replace(&mut ex.upstream.cache_key, kept);
-    let zone = cx.zone(zone);
-    zone.purge(&KeyRef::new(&key), cx.now());
+    let sent = std::mem::replace(&mut ex.request.method, method);
+    directives::make_key(cache, backend, ex, cx);
+    ex.request.method = sent;
+    std::mem::replace(&mut ex.upstream.cache_key, kept)
+}
+
+/// Drops the page of a key, and those of the URLs that an answer names.
+fn drop_pages(key: &[u8], answer: &Fields, zone: &Zone, ex: &Exchange, cx: &Cx) {
+    zone.purge(&KeyRef::new(key), cx.now());
     let target = ex.asked.head.target();
-    // A key in which the URL stands as it was asked for is that of another URL with that in its place.
-    let Some(at) = memchr::memmem::rfind(&key, target).filter(|_| !target.is_empty()) else { return };
+    // A key in which the URL stands as it was asked for, once or at its end, is that of another URL with that in its place.
+    let Some(at) = memchr::memmem::rfind(key, target).filter(|_| !target.is_empty()) else { return };
+    if at + target.len() != key.len() && memchr::memmem::find(key, target) != Some(at) {
+        return;
+    }
     for url in [Known::Location, Known::ContentLocation].into_iter().filter_map(|known| answer.get_known(known)) {
         if let Some(other) = same_site(url, target, ex) {
             let key = [&key[..at], &other, &key[at + target.len()..]].concat();
@@ -203,7 +232,9 @@ fn same_site(url: &[u8], target: &[u8], ex: &Exchange) -> Option<Vec<u8>> {
     let Some(rest) = rest.strip_prefix(b"//") else { return Some(reference::target_from(target, rest)) };
     let (host, path) = rest.split_at(memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len()));
     let asked = ex.asked.head.fields.get_known(Known::Host).or(ex.asked.head.target_host())?;
-    host.eq_ignore_ascii_case(asked).then(|| match path {
+    let usual: &[u8] = if ex.asked.client.is_secure() { b":443" } else { b":80" };
+    let plain = |host| <[u8]>::strip_suffix(host, usual).unwrap_or(host);
+    plain(host).eq_ignore_ascii_case(plain(asked)).then(|| match path {
         [b'/', ..] => path.to_vec(),
         _ => [b"/", path].concat(),
     })
@@ -215,12 +246,33 @@ pub fn keep(policy: &Rfc9111Policy, answer: &ResponseHead, ex: &mut Exchange, cx
         // The next who waits for the page has not asked for that.
         return Keep::Not { why: "Cache-Control: no-store of the request", uncacheable_for: None };
     }
-    let kept = directives::may_keep(&policy.directives, answer, ex, cx)
-        .and_then(|()| kept(policy, answer.status, &answer.fields, ex, cx));
+    let kept = directives::may_keep(&policy.directives, answer, ex, cx).and_then(|()| {
+        let kept = kept(policy, answer.status, &answer.fields, ex, cx);
+        if answer.status < 500 && kept.is_err() {
+            forget(policy, ex, cx);
+        }
+        kept
+    });
     match kept {
         Ok(kept) => Keep::Until(kept),
         // After a failure the waiters must not all ask at once: the next one tries.
         Err(why) => Keep::Not { why, uncacheable_for: (answer.status < 500).then_some(UNCACHEABLE_FOR) },
+    }
+}
+
+/// Drops what is stored for this request and stale: its page is another now, or for one visitor. Not for the sake of a
+/// request with `Authorization`, whose answer is its own.
+fn forget(policy: &Rfc9111Policy, ex: &mut Exchange, cx: &Cx) {
+    if ex.asked.head.fields.contains_known(Known::Authorization) {
+        return;
+    }
+    let Some(cache) = &policy.directives.cache else { return };
+    if let Ok(Some(zone)) = directives::zone(cache, ex, cx) {
+        let request = selecting(&ex.asked.head.fields);
+        let key = KeyRef::new(&ex.upstream.cache_key);
+        let now = cx.now();
+        let is_meant = |object: &Object| !object.is_fresh(now) && object.vary.matches(&request);
+        cx.zone(zone).purge_variants(&key, is_meant, now);
     }
 }
 
@@ -237,7 +289,7 @@ fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx:
             is_authorised: request.contains_known(Known::Authorization),
             delay: ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default(),
             now,
-            configured: directives::configured(status, model),
+            configured: directives::valid(status, model),
             may_have_cookies: model.ignore_headers.set_cookie,
             is_slice: matches!(ex.visit.slicing, Slicing::At(_)),
         },
@@ -307,13 +359,16 @@ pub fn judge(
     }
 }
 
-/// Whether a 304 with these fields confirms this page: a strong entity tag, if it has one, is that of the page.
+/// Whether a 304 with these fields confirms this page: its entity tag, or without one its date, is that of the page if both
+/// have one.
 fn is_about(confirmation: &Fields, object: &Object) -> bool {
-    match (confirmation.get_known(Known::Etag), &object.etag) {
-        (Some(confirmed), Some(stored)) if !confirmed.starts_with(b"W/") => {
-            confirmed == stored.strip_prefix(b"W/").unwrap_or(stored)
+    let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
+    match (confirmation.get_known(Known::Etag), object.etag.as_deref()) {
+        (Some(confirmed), Some(stored)) => opaque(confirmed) == opaque(stored),
+        (Some(_), None) | (None, _) => {
+            let modified = confirmation.get_known(Known::LastModified).and_then(larder_http::parse_date);
+            modified.zip(object.last_modified).is_none_or(|(confirmed, stored)| confirmed == stored)
         }
-        _ => true,
     }
 }
 
@@ -322,12 +377,15 @@ pub fn confirmed(
     policy: &Rfc9111Policy,
     confirmation: &ResponseHead,
     object: &Object,
-    ex: &Exchange,
+    ex: &mut Exchange,
     cx: &Cx,
 ) -> Confirmed {
     let fields = rfc9111::updated(&object.fields, &confirmation.fields);
     match kept(policy, object.status, &fields, ex, cx) {
         Ok(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },
-        Err(why) => Confirmed::Alone { fields, instead: Keep::Not { why, uncacheable_for: None } },
+        Err(why) => {
+            forget(policy, ex, cx);
+            Confirmed::Alone { fields, instead: Keep::Not { why, uncacheable_for: None } }
+        }
     }
 }

@@ -359,7 +359,8 @@ fn chosen_range(
     cx: &Cx,
 ) -> RangePlan {
     let loc = cx.loc(ex);
-    if loc.settings.parts.max_ranges == Some(0) {
+    // A range is for GET alone (RFC 9110 §14.2).
+    if loc.settings.parts.max_ranges == Some(0) || ex.is_head() && is_rfc9111(ex, cx) {
         return RangePlan::Whole;
     }
     let asks = ex.asked.head.fields.contains_known(Known::Range);

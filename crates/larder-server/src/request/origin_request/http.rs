@@ -1,7 +1,7 @@
 //! A request as a head of HTTP/1: the fields of `proxy_set_header`, and the client's.
 
 use bytes::Bytes;
-use larder_http::{Escape, Fields, Known, KnownSet, Method, Names, escape_uri, list};
+use larder_http::{Escape, Fields, Known, KnownSet, Method, escape_uri};
 use larder_origin::Protocol as Wire;
 
 use crate::context::Cx;
@@ -44,7 +44,7 @@ pub fn http_request(
         append_conditions(parts, validators, &mut head);
     }
     if request.pass_headers {
-        append_fields_of_client(parts, caches, backend.is_rfc9111, &ex.asked.head.fields, &mut head);
+        append_fields_of_client(parts, caches, &ex.asked.head.fields, &mut head);
     }
     head.extend_from_slice(b"\r\n");
     let body = match set_body {
@@ -203,48 +203,11 @@ const OF_CONNECTION: KnownSet = KnownSet::of(&[
     Known::Upgrade,
 ]);
 
-/// The client's fields, but for those of its connection, of its body's framing, and those that are set. With
-/// `drops_nominated` those that `Connection` names go no further, either (RFC 9110 §7.6.1).
-fn append_fields_of_client(
-    parts: &HttpParts,
-    caches: bool,
-    drops_nominated: bool,
-    fields: &Fields,
-    head: &mut Vec<u8>,
-) {
+/// The client's fields, but for those of its connection, of its body's framing, and those that are set.
+fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, head: &mut Vec<u8>) {
     let left_out = if caches { OF_CONNECTION.and(CONDITIONAL) } else { OF_CONNECTION };
-    let nominated = match drops_nominated && fields.contains_known(Known::Connection) {
-        true => nominated(fields),
-        false => Names::default(),
-    };
-    let is_passed = |known, name: &[u8]| {
-        !left_out.contains(known) && !parts.set.names.contains(known, name) && !nominated.contains(known, name)
-    };
+    let is_passed = |known, name: &[u8]| !left_out.contains(known) && !parts.set.names.contains(known, name);
     append_lines(fields, is_passed, head);
-}
-
-/// The fields that `Connection` of a request names. Not those by which origins tell clients apart: nobody is to pass for
-/// another by naming them.
-fn nominated(fields: &Fields) -> Names {
-    const KEPT: KnownSet = KnownSet::of(&[
-        Known::Authorization,
-        Known::CacheControl,
-        Known::ContentEncoding,
-        Known::ContentType,
-        Known::Cookie,
-        Known::Expect,
-        Known::Forwarded,
-        Known::Origin,
-        Known::Upgrade,
-    ]);
-    let names = fields.all_known(Known::Connection).flat_map(list::members);
-    names.filter(|name| !KEPT.contains(Known::of(name)) && !starts_as_forwarded(name)).collect()
-}
-
-fn starts_as_forwarded(name: &[u8]) -> bool {
-    [&b"x-forwarded-"[..], b"x-real-ip"]
-        .iter()
-        .any(|start| name.get(..start.len()).is_some_and(|begins| begins.eq_ignore_ascii_case(start)))
 }
 
 /// Appends the target. Spaces and control bytes are escaped: a variable such as `$uri` holds them decoded, and behind
