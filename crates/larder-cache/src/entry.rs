@@ -98,6 +98,16 @@ pub(crate) enum Ask {
     Wait(Arc<Notify>),
 }
 
+/// Until it is dropped, its entry is at work.
+#[must_use]
+pub(crate) struct Busy(Arc<Entry>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.remove_permit();
+    }
+}
+
 /// An object whose body is not complete yet, and the object that it will replace.
 struct Filling {
     object: Arc<Object>,
@@ -138,6 +148,8 @@ pub(crate) struct Settled {
     pub(crate) withdrawn: u64,
     /// Each object that found no room, with the one that it would have replaced.
     pub(crate) roomless: Vec<(Arc<Object>, Option<Arc<Object>>)>,
+    /// Until what was stored waits for the disks: whoever drops it then removes there what is older.
+    _busy: Option<Busy>,
 }
 
 impl Entry {
@@ -184,7 +196,8 @@ impl Entry {
     }
 
     pub(crate) fn is_at_work(&self) -> bool {
-        self.permits.load(Ordering::Relaxed) > 0
+        // Acquire: who gave the last one back has done all that it was for.
+        self.permits.load(Ordering::Acquire) > 0
     }
 
     /// Notes a use for the shelf's order.
@@ -340,13 +353,14 @@ impl Entry {
     }
 
     /// Makes objects with a complete body variants, and drops those that failed.
-    pub(crate) fn settle(&self) -> Settled {
+    pub(crate) fn settle(self: &Arc<Self>) -> Settled {
         let mut settled = Settled::default();
         let mut state = self.state.lock();
         state.flights.retain(|flight| flight.is_open());
         if state.filling.is_empty() {
             return settled;
         }
+        settled._busy = Some(self.busy());
         let mut over = Vec::new();
         for filling in mem::take(&mut state.filling) {
             match (self.is_gone(), filling.object.body.is_stored(), filling.object.body.state()) {
@@ -555,8 +569,14 @@ impl Entry {
         self.permits.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Keeps it busy, as a permit does.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.add_permit();
+        Busy(Arc::clone(self))
+    }
+
     pub(crate) fn remove_permit(&self) {
-        self.permits.fetch_sub(1, Ordering::Relaxed);
+        self.permits.fetch_sub(1, Ordering::Release);
     }
 
     /// Notes what a fetch cost, as a running mean, because a single fetch is a noisy measure.

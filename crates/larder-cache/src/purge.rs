@@ -93,9 +93,11 @@ impl Zone {
 
     /// The same, and has the disks have it that wait for the other one. False if that is not a variant any more.
     pub(crate) fn make_stale(self: &Arc<Self>, old: &Arc<Object>, stale: Stale, now: Time) -> bool {
+        let Some(entry) = old.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
+        // Asked before it is exchanged: a disk that then comes to it skips it, and waits for nothing more.
+        let busy = entry.is_at_work().then(|| entry.busy());
         let Some(object) = self.end_freshness(old, stale, now) else { return false };
-        let entry = object.hold.home().and_then(|home| home.entry.upgrade());
-        if let Some(entry) = entry.filter(|entry| entry.is_at_work()) {
+        if busy.is_some() {
             self.keep(&entry, &object);
         }
         true
@@ -104,15 +106,17 @@ impl Zone {
     /// Drops a page from memory, for a ban that covers it on the disks. False if it is not a variant any more.
     pub(crate) fn drop_from_memory(&self, object: &Arc<Object>, now: Time) -> bool {
         let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
-        let is_gone = entry.let_go(object);
-        if is_gone {
-            self.reweigh(&entry);
+        // One that waits for a disk is not written any more, and the older one there may not be covered. Asked before it is
+        // dropped: a disk that then comes to it skips it, and waits for nothing more.
+        let may_wait = entry.is_at_work();
+        if !entry.let_go(object) {
+            return false;
         }
-        if is_gone && entry.is_at_work() {
-            // One that waits for a disk is not written now, and the older one there may not be covered.
+        if may_wait {
             self.shelves().remove_variant(entry.key_bytes(), object, now);
         }
-        is_gone
+        self.reweigh(&entry);
+        true
     }
 
     /// Whether there is a page under `key`, or may be one on disk, or one is being fetched.

@@ -165,7 +165,7 @@ fn a_page_that_waits_for_the_disk_is_written_as_stale_and_nothing_older_comes_ba
 fn nothing_older_comes_back_from_the_disk_in_place_of_a_page_that_was_purged_while_it_waited() {
     let folder = folder();
     let disk = open(folder.path());
-    for round in 0..20 {
+    for round in 0..200 {
         let mut worker = tagged_on(&disk);
         store(&mut worker, "a.example/", "older", round);
         assert!(disk.shelf.flush_blocking());
@@ -175,6 +175,22 @@ fn nothing_older_comes_back_from_the_disk_in_place_of_a_page_that_was_purged_whi
         assert_eq!(seen(&mut worker, "a.example/", round), "miss", "{round}");
         assert!(disk.shelf.flush_blocking());
         assert_eq!(seen(&mut tagged_on(&disk), "a.example/", round), "miss", "{round}");
+    }
+}
+
+/// The same, and a page that is stale for a purge takes the place of the older one.
+#[test]
+fn a_page_that_was_purged_softly_while_it_waited_is_on_the_disk_in_place_of_an_older_one_with_another_tag() {
+    let folder = folder();
+    let disk = open(folder.path());
+    for round in 0..200 {
+        let mut worker = tagged_on(&disk);
+        store(&mut worker, "a.example/", "older", round);
+        assert!(disk.shelf.flush_blocking());
+        store(&mut worker, "a.example/", "newer", round);
+        assert_eq!(purge(&worker.zone, tags(&["newer"]), How::Soft, round).pages, 1);
+        assert!(disk.shelf.flush_blocking());
+        assert_eq!(seen(&mut tagged_on(&disk), "a.example/", round), "stale", "{round}");
     }
 }
 

@@ -278,11 +278,13 @@ impl Writer {
                 self.is_paying = false;
                 let is_owed = self.open.is_none() && self.work.owe(&holds, bytes, stored_at);
                 self.shared.counters.skipped_room.add(u64::from(!is_owed));
-                drop((holds, due));
+                drop(due);
                 // One that is being written may be older too.
                 self.submit();
                 self.await_write();
                 self.not_stored(key, variant);
+                // Last: until then, whoever drops the page knows that an older one may be found.
+                drop(holds);
             }
         }
         self.submit_if_full();
@@ -647,8 +649,8 @@ impl Writer {
             match after {
                 After::Page { key, slot, holds, bytes, stored_at, .. } => {
                     self.work.owe(&holds, bytes, stored_at);
-                    drop(holds);
                     self.not_stored(key, slot.variant);
+                    drop(holds);
                 }
                 After::Slice { done, .. } => {
                     self.is_any_lost = true;
