@@ -52,6 +52,8 @@ pub(crate) struct Variant {
 struct State {
     /// How many lookups missed, for `min_uses`.
     uses: u32,
+    /// How many are removing pages of it from the disks: nobody reads there meanwhile.
+    closed: u32,
     flights: Vec<Arc<Flight>>,
     filling: Vec<Filling>,
     /// The `Vary` names of the newest object. A new flight is taken to vary by the same, until its response says.
@@ -96,6 +98,16 @@ pub(crate) enum Ask {
     Read(Arc<Notify>),
     /// Wait: another request reads the disk.
     Wait(Arc<Notify>),
+}
+
+/// Until it is dropped, no lookup reads the pages of the entry from the disks.
+#[must_use]
+pub(crate) struct Closed<'a>(&'a Entry);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().closed -= 1;
+    }
 }
 
 /// Until it is dropped, its entry is at work.
@@ -416,6 +428,7 @@ impl Entry {
     pub(crate) fn ask_disk(&self) -> Ask {
         let mut state = self.state.lock();
         match &state.disk {
+            _ if state.closed > 0 => Ask::Known,
             Disk::Known => Ask::Known,
             Disk::Reading(over) => Ask::Wait(Arc::clone(over)),
             Disk::Unasked => {
@@ -439,9 +452,13 @@ impl Entry {
         }
     }
 
-    /// Adds objects that were read from disk, newest first, after the variants in memory, which are newer.
-    pub(crate) fn install_read(&self, objects: Vec<Arc<Object>>) {
+    /// Adds objects that were read from disk, newest first, after the variants in memory, which are newer. Nothing if the
+    /// reading that will notify `over` is void.
+    pub(crate) fn install_read(&self, over: &Arc<Notify>, objects: Vec<Arc<Object>>) {
         let mut state = self.state.lock();
+        if !matches!(&state.disk, Disk::Reading(now) if Arc::ptr_eq(now, over)) {
+            return;
+        }
         state.disk = Disk::Known;
         if self.is_gone() || objects.is_empty() {
             return;
@@ -514,33 +531,36 @@ impl Entry {
         gone.len()
     }
 
-    /// Drops a variant that can no longer be read, and asks the disks again. False if it is not a variant.
-    pub(crate) fn drop_variant(&self, lost: &Arc<Object>) -> bool {
+    /// Drops a variant that can no longer be read, and asks the disks again once they are open. `None` if it is not a
+    /// variant.
+    pub(crate) fn drop_variant(&self, lost: &Arc<Object>) -> Option<Closed<'_>> {
+        let closed = self.let_go(lost)?;
         let mut state = self.state.lock();
-        let current = self.newest.load_full();
-        if !each(&current).any(|object| Arc::ptr_eq(object, lost)) {
-            return false;
-        }
         if matches!(state.disk, Disk::Known) {
             state.disk = Disk::Unasked;
         }
-        let rest: Vec<Arc<Object>> = each(&current).filter(|object| !Arc::ptr_eq(object, lost)).cloned().collect();
-        let over = self.put(list_of(rest));
         drop(state);
-        drop((over, current));
-        true
+        Some(closed)
     }
 
-    /// Drops a variant from memory alone; on the disks a ban covers it. False if it is not a variant.
-    pub(crate) fn let_go(&self, object: &Arc<Object>) -> bool {
-        let state = self.state.lock();
+    /// Drops a variant, and closes the disks until the caller has removed there what it took the place of. `None` if it is
+    /// not a variant.
+    pub(crate) fn let_go(&self, object: &Arc<Object>) -> Option<Closed<'_>> {
+        let mut state = self.state.lock();
         let current = self.newest.load_full();
         let rest: Vec<Arc<Object>> = each(&current).filter(|other| !Arc::ptr_eq(other, object)).cloned().collect();
-        let over = (rest.len() < each(&current).count()).then(|| self.put(list_of(rest)));
+        if rest.len() == each(&current).count() {
+            return None;
+        }
+        let over = self.put(list_of(rest));
+        state.closed += 1;
+        // What is being read may be older than what is dropped here.
+        if matches!(state.disk, Disk::Reading(_)) {
+            state.disk = Disk::Unasked;
+        }
         drop(state);
-        let is_gone = over.is_some();
         drop((over, current));
-        is_gone
+        Some(Closed(self))
     }
 
     /// Drops what `object` would have replaced, if there had been room for it.

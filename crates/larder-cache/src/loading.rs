@@ -38,7 +38,7 @@ impl Loading {
             Some(found) => {
                 let newest_ban = found.newest_ban;
                 let stored = found.read(reading.entry.key_bytes()).await;
-                reading.zone.install(&reading.entry, stored, newest_ban);
+                reading.zone.install(&reading, stored, newest_ban);
             }
             None => reading.wait().await,
         }
@@ -71,7 +71,8 @@ impl Zone {
     /// Makes the pages that were read variants, as far as there is room in memory. They are tested by the bans since they
     /// were written, and by those since `newest_ban`, which was the newest before they were read. A page before a ban that
     /// another thread is taking over is left out.
-    pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>, newest_ban: u64) {
+    pub(crate) fn install(self: &Arc<Self>, reading: &Reading, stored: Vec<Stored>, newest_ban: u64) {
+        let entry = &reading.entry;
         // The shelves may have read bans meanwhile.
         let knows_bans = self.knows_bans();
         let is_judged = |page: &Copies| knows_bans || page.0.first_ban != Some(0);
@@ -81,7 +82,7 @@ impl Zone {
         // that.
         objects.sort_by_key(|object| Reverse(object.stored_at));
         self.counts.loaded.fetch_add(objects.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        entry.install_read(objects);
+        entry.install_read(&reading.over, objects);
         self.reweigh(entry);
     }
 

@@ -156,7 +156,7 @@ impl Zone {
         }
         let Some(found) = shelves.find(entry.key_bytes(), now, self.read_bytes_max(), self.newest_ban()) else {
             if are_open {
-                entry.install_read(Vec::new());
+                entry.install_read(&reading.over, Vec::new());
             }
             return Asked::Nothing;
         };
@@ -164,7 +164,7 @@ impl Zone {
             None => Asked::Wait(Loading { reading, found: Some(found) }),
             Some(stored) => {
                 let is_there = !stored.is_empty();
-                self.install(entry, stored, found.newest_ban);
+                self.install(&reading, stored, found.newest_ban);
                 if is_there { Asked::Found } else { Asked::Nothing }
             }
         }

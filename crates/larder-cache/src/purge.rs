@@ -109,12 +109,11 @@ impl Zone {
         // One that waits for a disk is not written any more, and the older one there may not be covered. Asked before it is
         // dropped: a disk that then comes to it skips it, and waits for nothing more.
         let may_wait = entry.is_at_work();
-        if !entry.let_go(object) {
-            return false;
-        }
+        let Some(closed) = entry.let_go(object) else { return false };
         if may_wait {
             self.shelves().remove_variant(entry.key_bytes(), object, now);
         }
+        drop(closed);
         self.reweigh(&entry);
         true
     }

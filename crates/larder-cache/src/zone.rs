@@ -572,8 +572,9 @@ impl Zone {
     /// Drops an object whose body can no longer be read, from memory and disk. The next lookup finds another, or none.
     pub fn lost(&self, object: &Arc<Object>, now: Time) {
         let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return };
-        if entry.drop_variant(object) {
+        if let Some(closed) = entry.drop_variant(object) {
             self.shelves.load().remove_variant(entry.key_bytes(), object, now);
+            drop(closed);
             self.reweigh(&entry);
         }
     }

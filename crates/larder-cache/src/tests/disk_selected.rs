@@ -3,6 +3,8 @@
 use super::disks::{Disk, folder, on, open, over};
 use super::selected::{Word, bytes, purge, seen, store, tagged, tags, uri, words};
 use super::*;
+use crate::entry::{Ask, each};
+use crate::loading::{Loading, Reading};
 
 fn read_purge(words: &str) -> Arc<dyn Condition<Object>> {
     let compile = |text: &str| Some(Arc::new(Word(text.to_owned())) as Arc<dyn Pattern>);
@@ -191,6 +193,53 @@ fn a_page_that_was_purged_softly_while_it_waited_is_on_the_disk_in_place_of_an_o
         assert_eq!(purge(&worker.zone, tags(&["newer"]), How::Soft, round).pages, 1);
         assert!(disk.shelf.flush_blocking());
         assert_eq!(seen(&mut tagged_on(&disk), "a.example/", round), "stale", "{round}");
+    }
+}
+
+#[test]
+fn nothing_is_read_from_the_disk_while_what_is_older_than_a_dropped_page_is_removed_there() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = tagged_on(&disk);
+    store(&mut worker, "a.example/", "older", 0);
+    assert!(disk.shelf.flush_blocking());
+    worker.zone.clear_memory();
+    // Without a lookup: nobody has asked the disk.
+    store(&mut worker, "a.example/", "newer", 0);
+    let entry = worker.zone.entry_there(&KeyRef::new(b"a.example/")).expect("it is there");
+    for is_lost in [false, true] {
+        let newest = each(&entry.variants()).next().cloned().expect("there is one");
+        let closed = if is_lost { entry.drop_variant(&newest) } else { entry.let_go(&newest) };
+        assert!(closed.is_some());
+        assert_eq!(seen(&mut worker, "a.example/", 1), "miss");
+        drop(closed);
+        // Here nothing was removed.
+        assert_eq!(seen(&mut worker, "a.example/", 1), "hit");
+    }
+}
+
+#[test]
+fn what_is_being_read_while_a_newer_page_is_stored_and_purged_does_not_come_back() {
+    for is_written in [false, true] {
+        let folder = folder();
+        let disk = open(folder.path());
+        store(&mut tagged_on(&disk), "a.example/", "older", 0);
+        assert!(disk.shelf.flush_blocking());
+        let mut worker = tagged_on(&disk);
+        let (zone, key) = (Arc::clone(&worker.zone), KeyRef::new(b"a.example/"));
+        let entry = zone.entry(&key, at(1)).expect("there is room");
+        let Ask::Read(over) = entry.ask_disk() else { panic!("nobody has asked the disk") };
+        let found = zone.shelves().find(key.bytes(), at(1), 1 << 16, zone.newest_ban());
+        assert!(found.is_some());
+        entry.add_permit();
+        let reading = Reading { zone: Arc::clone(&zone), entry, over, is_mine: true };
+        store(&mut worker, "a.example/", "newer", 1);
+        if is_written {
+            assert!(disk.shelf.flush_blocking());
+        }
+        assert_eq!(purge(&zone, tags(&["newer"]), How::Hard, 2).pages, 1);
+        run(Loading { reading, found }.run());
+        assert_eq!(seen(&mut worker, "a.example/", 3), "miss", "{is_written}");
     }
 }
 
