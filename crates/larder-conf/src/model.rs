@@ -54,8 +54,8 @@ pub use access::{Access, AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use body::{BodyInFile, ClientBody};
 pub use cache::{
-    BanRule, CacheMode, CachePath, CachePurge, CacheValid, Caching, Drops, MethodPurge, OriginCache, Placement,
-    PlacementRule, PurgeFrom, UseStale,
+    BanRule, CacheMode, CachePath, CachePurge, CacheTags, CacheValid, Caching, Drops, MethodPurge, OriginCache,
+    Placement, PlacementRule, PurgeFrom, PurgeRights, Purging, TAG_NAMES, UseStale,
 };
 pub use charset::{Charset, CharsetMap};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};

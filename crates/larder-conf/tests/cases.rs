@@ -177,6 +177,7 @@ fn show_location(location: &Location, field: &str) -> String {
         "compression" => format!("{:#?}", settings.compression),
         "subrequests" => format!("{:#?}", settings.subrequests),
         "caching" => format!("{:#?}", settings.caching),
+        "purging" => format!("{:#?}", settings.purging),
         "modules" => format!("{:#?}", settings.modules),
         "origin_tls" => {
             let proxy = &settings.proxy;

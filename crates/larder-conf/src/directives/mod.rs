@@ -36,6 +36,7 @@ mod parts;
 mod proxy;
 mod proxy_ssl;
 mod purge;
+mod purging;
 mod realip;
 mod redirects;
 mod referer;
@@ -71,7 +72,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 44] = [
+static TABLES: [&[DirectiveInfo]; 45] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -104,6 +105,7 @@ static TABLES: [&[DirectiveInfo]; 44] = [
     cache_path::TABLE,
     caching::TABLE,
     ban::TABLE,
+    purging::TABLE,
     fastcgi::TABLE,
     fastcgi::SHARED,
     proxy::TABLE,

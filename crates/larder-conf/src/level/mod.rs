@@ -11,7 +11,7 @@ use crate::contexts::Contexts;
 use crate::model::At;
 use crate::model::{
     AddHeader, Autoindex, Caching, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen,
-    Matcher, Modules, OriginSettings, PemSource, Proxy, ServerName, Settings, Subrequests, Template, TryFiles,
+    Matcher, Modules, OriginSettings, PemSource, Proxy, Purging, ServerName, Settings, Subrequests, Template, TryFiles,
 };
 use crate::span::Span;
 use crate::template;
@@ -199,6 +199,11 @@ impl Level {
     /// By which rules pages are cached.
     pub fn caching(&mut self) -> &mut Caching {
         Arc::make_mut(&mut self.settings.caching)
+    }
+
+    /// Who purges pages, and by which tags.
+    pub fn purging(&mut self) -> &mut Purging {
+        Arc::make_mut(&mut self.settings.purging)
     }
 
     /// The settings of the smaller modules.

@@ -167,6 +167,54 @@ pub enum Drops {
     Zone,
 }
 
+/// `larder_purge_from` and `larder_cache_tags`: purging of what is cached here.
+#[derive(Clone, Debug, Default)]
+pub struct Purging {
+    /// `larder_purge_from`; `None` for `off`.
+    pub from: Option<PurgeRights>,
+    /// `larder_cache_tags`; `None` if nothing is said.
+    pub tags: Option<CacheTags>,
+}
+
+/// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.
+#[derive(Clone, Debug, Default)]
+pub struct PurgeRights {
+    /// Networks.
+    pub nets: Vec<IpNet>,
+    /// `key=`.
+    pub secrets: Vec<String>,
+}
+
+/// `larder_cache_tags`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheTags {
+    /// The fields of answers that have the tags of a page; none for `off`.
+    pub names: Vec<String>,
+    /// `show`: whether visitors get them.
+    pub shown: bool,
+}
+
+impl Purging {
+    /// The fields of answers that have the tags of a page. Without `larder_cache_tags` the usual ones where somebody may
+    /// purge by them.
+    pub fn tag_names(&self) -> Vec<&str> {
+        match &self.tags {
+            Some(tags) => tags.names.iter().map(String::as_str).collect(),
+            None if self.from.is_some() => TAG_NAMES.to_vec(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Those of them that visitors do not get.
+    pub fn hidden_names(&self) -> Vec<&str> {
+        if self.tags.as_ref().is_some_and(|tags| tags.shown) { Vec::new() } else { self.tag_names() }
+    }
+}
+
+/// The fields in which content systems send the tags of a page.
+pub const TAG_NAMES: [&str; 7] =
+    ["Surrogate-Key", "Cache-Tag", "Cache-Tags", "xkey", "X-Magento-Tags", "X-LiteSpeed-Tag", "Edge-Cache-Tag"];
+
 /// `larder_ban`: requests that ban pages of a zone.
 #[derive(Clone, Debug)]
 pub struct BanRule {

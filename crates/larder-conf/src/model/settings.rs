@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Access, Caching, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Limits,
-    Logs, Modules, Parts, Proxy, RealIp, Redirects, Resolving, Subrequests,
+    Logs, Modules, Parts, Proxy, Purging, RealIp, Redirects, Resolving, Subrequests,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -44,6 +44,8 @@ pub struct Settings {
     pub subrequests: Arc<Subrequests>,
     /// By which rules pages are cached: `larder_cache_mode`, `larder_targeted_cache_control`.
     pub caching: Arc<Caching>,
+    /// Who purges pages, and by which tags: `larder_purge_from`, `larder_cache_tags`.
+    pub purging: Arc<Purging>,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
 }
@@ -69,6 +71,7 @@ impl Settings {
             compression: Arc::default(),
             subrequests: Arc::default(),
             caching: Arc::default(),
+            purging: Arc::default(),
             modules: Arc::default(),
         }
     }
