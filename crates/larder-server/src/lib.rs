@@ -47,6 +47,7 @@ pub mod policy;
 pub mod prepared;
 mod pressure;
 pub mod probes;
+pub mod purges;
 pub mod realip;
 mod records;
 pub mod regex;

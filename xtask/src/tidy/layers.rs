@@ -54,6 +54,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "log",
                 "map",
                 "modules",
+                "purges",
                 "realip",
                 "split",
                 "text",

@@ -1,0 +1,85 @@
+//! What is purged, in the words that plugins of content systems send.
+//!
+//! ```text
+//! request -> dialects::orders -> Order: which pages (What), hard or soft
+//! ```
+
+pub mod dialects;
+mod patterns;
+
+use larder_cache::How;
+
+/// What is purged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which pages.
+    pub what: What,
+    /// Whether they are gone, or stale.
+    pub how: How,
+}
+
+/// Which pages are purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The page that a GET of this path and query finds, in all variants, on the host of the request.
+    Page(Vec<u8>),
+    /// Those whose host and URI are so, whatever their keys.
+    Uri {
+        /// The host is that of the request; else it is any.
+        of_host: bool,
+        /// What is asked of path and query.
+        uri: Uri,
+    },
+    /// Those of the host of the request.
+    Host,
+    /// Those with one of these tags.
+    Tags(Vec<Box<[u8]>>),
+    /// Those that a ban of these words covers.
+    Ban(Vec<String>),
+    /// All.
+    All,
+}
+
+/// What is asked of path and query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uri {
+    /// That it is this.
+    Is(Vec<u8>),
+    /// That it is this, where `*` stands for any bytes.
+    Like(Vec<u8>),
+    /// That this regular expression is found in it.
+    Matches(String),
+}
+
+/// Why a request purges nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// A field that has to name something names nothing.
+    #[error("\"{0}\" is empty")]
+    Empty(String),
+    /// A value that nobody knows.
+    #[error("\"{field}: {value}\" is unknown: it may be {known}")]
+    Unknown {
+        /// The name of the field.
+        field: &'static str,
+        /// What it says.
+        value: String,
+        /// What it may say.
+        known: &'static str,
+    },
+    /// A field that there is, but that larder cannot follow.
+    #[error("\"{0}\" is not supported: purge by tag, by page or all")]
+    Unsupported(&'static str),
+    /// Bytes where a text is needed.
+    #[error("\"{0}\" is not UTF-8")]
+    NotText(String),
+    /// A soft ban.
+    #[error("a ban is hard: purge softly by tag, by URL or all, or leave out the field that asks for soft")]
+    SoftBan,
+    /// Too many tags.
+    #[error("at most {TAGS_MAX} tags can be purged at once: send them in several requests")]
+    TooMany,
+}
+
+/// How many tags a request may name.
+pub const TAGS_MAX: usize = 4096;
