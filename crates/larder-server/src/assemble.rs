@@ -8,6 +8,7 @@ mod modules;
 mod names;
 mod origins;
 mod resolvers;
+mod tags;
 mod tls;
 mod vcl;
 
@@ -86,6 +87,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     if !errors.is_empty() {
         return Err(errors);
     }
+    tags::tell_zones(&builder.site);
     let followed =
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();
@@ -481,6 +483,7 @@ impl Builder {
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
             root: 0,
+            locations: 0..0,
             named: HashMap::new(),
             client: server.client.clone(),
             unfolds: vcl.file.is_some(),
@@ -490,11 +493,13 @@ impl Builder {
             judge: Arc::new(tls::client_judge(&server.tls)),
             tls: None,
         });
+        let first = self.site.locations.len();
         let root = self.location(&server.root, None, http, &mut named);
         let script = self.script(&server.script, None, http, &mut named);
         self.site.locations[root].script = script;
         self.site.servers[index].root = root;
         self.site.servers[index].named = named;
+        self.site.servers[index].locations = first..self.site.locations.len();
     }
 
     /// Assembles a location and those inside it. `around` is the location that contains this `if` or `limit_except`

@@ -6,7 +6,7 @@ use larder_conf::model::{self, ServerName, Settings, Template, TemplatePart, Use
 
 use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
-use crate::site::{BanRule, Modules, SubFilter};
+use crate::site::{BanRule, Modules, PurgeRule, SubFilter};
 use crate::text::{Part, Text};
 use crate::variable::Var;
 
@@ -36,6 +36,7 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
             .zip(link.md5.as_ref())
             .map(|(link, md5)| (builder.text(link), builder.text(md5))),
         ban: modules.ban.as_ref().and_then(|rule| ban(builder, rule)),
+        purging: settings.purging.from.as_ref().map(|rights| purging(rights, &settings.purging)),
         uid_reset: slot.map(|slot| Text::new(vec![Part::Var(Var::Slot(slot))])),
     }
 }
@@ -47,6 +48,14 @@ fn ban(builder: &mut Builder, rule: &model::BanRule) -> Option<BanRule> {
     };
     let (method, text) = (rule.method.as_bytes().into(), builder.text(&rule.text));
     Some(BanRule { zone, method, text, from: origins::networks(&rule.from) })
+}
+
+fn purging(rights: &model::PurgeRights, purging: &model::Purging) -> PurgeRule {
+    PurgeRule {
+        nets: rights.nets.clone(),
+        secrets: rights.secrets.iter().map(|secret| secret.as_bytes().into()).collect(),
+        tag_fields: purging.tag_names().into_iter().map(Box::from).collect(),
+    }
 }
 
 fn literal(template: &Template) -> Option<&str> {

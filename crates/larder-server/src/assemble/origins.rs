@@ -225,13 +225,17 @@ impl Builder {
         let caching = &location.caching;
         let is_rfc9111 = caching.mode != model::CacheMode::Nginx;
         let adds_charset = location.modules.charset.name.is_some();
+        let is_passed = |name: &str| model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name));
+        let mut hidden_tags = location.purging.hidden_names();
+        hidden_tags.retain(|name| !is_passed(name));
         let hidden: Vec<Box<[u8]>> = ALWAYS_HIDDEN
             .iter()
             .chain(&hidden_of(hidden_of_protocol, location))
             // The age of a page counts from its date.
             .filter(|name| !(is_rfc9111 && **name == "date"))
-            .filter(|name| !model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
+            .filter(|name| !is_passed(name))
             .map(|name| Box::from(name.as_bytes()))
+            .chain(hidden_tags.iter().map(|name| Box::from(name.as_bytes())))
             .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));

@@ -78,7 +78,12 @@ pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &
 
 /// A key with the method in it means the page that a GET has made.
 pub fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
-    let sent = std::mem::replace(&mut ex.request.method, Method::Get);
+    as_of(Method::Get, ex, make)
+}
+
+/// A key with the method in it means the page that this method has made, GET or HEAD.
+pub fn as_of<T>(method: Method, ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
+    let sent = std::mem::replace(&mut ex.request.method, method);
     let made = make(ex);
     ex.request.method = sent;
     made

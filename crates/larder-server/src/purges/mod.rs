@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! request -> dialects::orders -> Order: which pages (What), hard or soft
+//!         -> request/purge_from.rs: the zones, and the keys of a page -> deeds::carry_out
 //! ```
 
+pub mod deeds;
 pub mod dialects;
 mod patterns;
 

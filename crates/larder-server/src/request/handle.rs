@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Slow, Step, Synth, ban, files, film, mirror, purge, request_body};
+use super::{Content, Response, Slow, Step, Synth, ban, files, film, mirror, purge, purge_from, request_body};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -21,6 +21,11 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     if let Some(step) = ban::asked(ex, cx) {
         return step;
+    }
+    match purge_from::asked(ex, cx) {
+        None => {}
+        Some(Ok(step)) => return step,
+        Some(Err(refused)) => return unless_allowed(refused, ex, cx),
     }
     match &cx.loc(ex).handler {
         Handler::Static => files::serve(ex, cx),
@@ -56,6 +61,14 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
                 conditional: true,
             })
         }
+    }
+}
+
+/// `refused`, unless `*_cache_purge` lets the request purge.
+fn unless_allowed(refused: Step, ex: &mut Exchange, cx: &Cx) -> Step {
+    match &cx.loc(ex).handler {
+        Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
+        handler => handler.origin().and_then(|origin| purge::asked(origin, ex, cx)).unwrap_or(refused),
     }
 }
 

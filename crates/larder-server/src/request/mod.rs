@@ -42,6 +42,7 @@ pub mod plan;
 pub mod proxy_store;
 pub mod pump;
 pub mod purge;
+pub mod purge_from;
 pub mod reasons;
 pub mod receive;
 pub mod recode;
@@ -139,6 +140,8 @@ pub enum Slow {
     Ban(Box<ban::Ban>),
     /// Drop pages of a cache.
     Purge(Box<purge::Purge>),
+    /// Purge pages of several caches.
+    PurgePages(Box<purge_from::Purges>),
     /// Find out what is sent of a film.
     Film(Box<film::Film>),
     /// Ask the origin.
@@ -463,6 +466,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Ban(ban) => ban::ban(*ban, ex, cx).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
+        Slow::PurgePages(purges) => purge_from::purge(*purges, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,
         Slow::Gather(gather) => answer::gather(*gather, ex, cx).await,

@@ -255,6 +255,7 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
             | Slow::ReadBody
             | Slow::Ban(_)
             | Slow::Purge(_)
+            | Slow::PurgePages(_)
             | Slow::Film(_)
             | Slow::Form(_),
         ) => SliceError::Missing,

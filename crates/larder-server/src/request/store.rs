@@ -40,9 +40,14 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
 
 /// What purges find a page by: as bans do, what a VCL has made of the client's URL.
 fn url_of<'a>(ex: &'a Exchange, cx: &'a Cx) -> Url<'a> {
-    let host: &[u8] = if ex.request.host.is_empty() { &cx.server(ex).name } else { &ex.request.host };
+    let host = host_of(ex, cx);
     let uri = ex.request.way.url.as_deref().unwrap_or(ex.asked.head.target());
     Url { is_https: ex.asked.client.is_secure(), host, uri }
+}
+
+/// The host under which purges find the pages of this request.
+pub fn host_of<'a>(ex: &'a Exchange, cx: &'a Cx) -> &'a [u8] {
+    if ex.request.host.is_empty() { &cx.server(ex).name } else { &ex.request.host }
 }
 
 /// Gives an answer that is whole to those who wait for it, and keeps it for nobody else.

@@ -12,7 +12,7 @@ use crate::vars::append_filename;
 use crate::vsl::Shown;
 
 use super::notes::{assume, say, verdict};
-use super::{Entrance, Slow, Step, Synth, ban, files, walk_cache};
+use super::{Entrance, Slow, Step, Synth, ban, files, purge_from, walk_cache};
 
 /// What the machine may do next in a walk: nothing that leaves a trace.
 pub fn only_of_walks(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -47,6 +47,10 @@ fn answered(synth: &Synth) -> String {
 fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(step) = ban::asked(ex, cx) {
         return step;
+    }
+    if purge_from::is_asked(ex, cx) {
+        verdict(PURGES, ex);
+        return Step::Abort;
     }
     match &cx.loc(ex).handler {
         Handler::Origin(origin) if purges(origin, ex, cx) => verdict(PURGES, ex),
@@ -119,6 +123,7 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
         | Slow::Hold(_)
         | Slow::Load(_)
         | Slow::Purge(_)
+        | Slow::PurgePages(_)
         | Slow::Film(_)
         | Slow::Fetch(_)
         | Slow::Gather(_)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use larder_conf::model::{self, ListenAddress};
@@ -76,6 +77,8 @@ pub struct VirtualServer {
     pub name: Box<[u8]>,
     /// The location of the server's own level, for requests that match none of its locations.
     pub root: usize,
+    /// The places of all its locations.
+    pub locations: Range<usize>,
     /// Named locations (`@name`).
     pub named: HashMap<Box<[u8]>, usize>,
     /// The limits on request heads.

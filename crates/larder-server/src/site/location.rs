@@ -10,7 +10,7 @@ use crate::text::Text;
 
 use super::modules::Modules;
 use super::parts::{AccessParts, CompressionParts, FieldParts, FileParts, LocLogs, Pace, Subrequests};
-use super::policy::{MethodPurge, Origin};
+use super::policy::{CachePolicy, MethodPurge, Origin, Policy, ZoneChoice};
 use super::script::Op;
 use super::variables::NamedRegex;
 
@@ -135,6 +135,37 @@ impl Handler {
             | Self::Purge { .. } => None,
         }
     }
+}
+
+impl Handler {
+    /// Where it keeps pages, if it does.
+    pub fn keeps(&self) -> Option<Keeps<'_>> {
+        match self {
+            Self::Origin(origin) => {
+                let cache = origin.policy.directives()?.cache.as_ref()?;
+                Some(match &cache.zone {
+                    ZoneChoice::Fixed(zone) => Keeps::Zone(*zone),
+                    ZoneChoice::Variable(_) => Keeps::Named(cache),
+                })
+            }
+            Self::Vcl(origins) => match &origins.first()?.policy {
+                Policy::Vcl(vcl) => vcl.zone.map(Keeps::Zone),
+                Policy::Directives(_) | Policy::Rfc9111(_) => None,
+                #[cfg(test)]
+                Policy::Written => None,
+            },
+            Self::Purge { zone, .. } => Some(Keeps::Zone(*zone)),
+            Self::Static | Self::Mp4 | Self::Flv | Self::StubStatus | Self::Metrics | Self::EmptyGif => None,
+        }
+    }
+}
+
+/// Where a location keeps pages.
+pub enum Keeps<'a> {
+    /// In this zone, by its place in the site.
+    Zone(usize),
+    /// In the zone that variables name.
+    Named(&'a CachePolicy),
 }
 
 /// `try_files`.

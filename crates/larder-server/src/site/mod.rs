@@ -33,9 +33,9 @@ mod variables;
 mod vcl;
 
 pub use listener::{Listener, NameTable, VirtualServer, listener_for};
-pub use location::{Handler, Loc, Matching, Tree, TryFallback, TryFiles};
+pub use location::{Handler, Keeps, Loc, Matching, Tree, TryFallback, TryFiles};
 pub use log::{AccessLog, AccessLogTarget, AccessSink, SiteLogs};
-pub use modules::{BanRule, Modules, SubFilter};
+pub use modules::{BanRule, Modules, PurgeRule, SubFilter};
 pub use origin::{Backend, FastCgiParts, Find, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
 pub use parts::{
     AccessParts, Around, AuthRequest, Composing, CompressionParts, Edit, EditChange, Edits, FieldParts, FileParts,

@@ -25,6 +25,8 @@ pub struct Modules {
     pub uid_reset: Option<Text>,
     /// `larder_ban`.
     pub ban: Option<BanRule>,
+    /// `larder_purge_from`.
+    pub purging: Option<PurgeRule>,
     /// Whether each response has to be laid out anew, as a module may change its fields or its body.
     pub changes_responses: bool,
 }
@@ -39,6 +41,16 @@ pub struct BanRule {
     pub text: Text,
     /// The client networks that may ban; `None` for all.
     pub from: Option<Vec<IpNet>>,
+}
+
+/// `larder_purge_from` of a location, and what it needs to know.
+pub struct PurgeRule {
+    /// The client networks that may purge.
+    pub nets: Vec<IpNet>,
+    /// The secrets of others who may.
+    pub secrets: Vec<Box<[u8]>>,
+    /// The fields of answers that have the tags of pages.
+    pub tag_fields: Vec<Box<str>>,
 }
 
 /// `sub_filter` of a location.

@@ -38,6 +38,7 @@ mod paces;
 mod packaged;
 mod plugins;
 mod purge;
+mod purge_from;
 mod recipes;
 mod refetch;
 mod refusals;

@@ -1,0 +1,171 @@
+//! What is done to zones, once it is known what is meant.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use larder_cache::{Condition, How, Object, Selection, TooLong, Zone};
+use larder_http::Time;
+
+use crate::bans;
+
+/// Pages of a zone.
+#[derive(Clone)]
+pub enum Meant {
+    /// Selected ones are purged.
+    Selected(Selection, How),
+    /// Those that it covers are banned.
+    Banned(Arc<dyn Condition<Object>>),
+}
+
+/// What is done to a zone.
+pub struct Deed {
+    /// The zone.
+    pub zone: Arc<Zone>,
+    /// Which pages.
+    pub meant: Meant,
+}
+
+/// What came of all.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// How many pages were met in memory, and for hard purges of keys on disk.
+    pub pages: usize,
+    /// Whether pages may be meant as well that are on a disk alone.
+    pub is_also_on_disk: bool,
+    /// The bans, each once.
+    pub banned: Vec<String>,
+}
+
+/// Does it: it holds everywhere when this returns. It may look at every page in memory, so call it on a thread that has no
+/// requests.
+pub fn carry_out(deeds: Vec<Deed>, now: Time) -> Result<Done, TooLong> {
+    let mut done = Done::default();
+    for Deed { zone, meant } in deeds {
+        match meant {
+            Meant::Selected(selection, how) => {
+                let purged = zone.purge_selected(selection, how, now)?;
+                done.pages += purged.pages;
+                done.is_also_on_disk |= purged.is_also_on_disk;
+            }
+            Meant::Banned(condition) => {
+                let text = condition.text().to_owned();
+                if !done.banned.contains(&text) {
+                    done.banned.push(text);
+                }
+                zone.ban(condition, now);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// The zones whose disks note one of these in their lists. Removals of keys are written later, as those of `*_cache_purge`.
+pub fn noted(deeds: &[Deed]) -> Vec<Arc<Zone>> {
+    let mut zones: Vec<Arc<Zone>> = Vec::new();
+    for Deed { zone, meant } in deeds {
+        let is_noted = !matches!(meant, Meant::Selected(Selection::Key(_), How::Hard));
+        if is_noted && !zones.iter().any(|other| Arc::ptr_eq(other, zone)) {
+            zones.push(Arc::clone(zone));
+        }
+    }
+    zones
+}
+
+/// The ban of these words.
+pub fn ban<W: AsRef<str>>(words: &[W]) -> Result<Meant, String> {
+    bans::of_words(words).map(Meant::Banned).map_err(|refused| refused.to_string())
+}
+
+/// Tags in lists that a disk can note.
+pub fn in_parts(tags: Vec<Box<[u8]>>) -> Vec<Vec<Box<[u8]>>> {
+    let (mut parts, mut bytes) = (vec![Vec::new()], 0);
+    for tag in tags {
+        if bytes + tag.len() > TAG_BYTES_MAX && bytes > 0 {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += tag.len();
+        if let Some(part) = parts.last_mut() {
+            part.push(tag);
+        }
+    }
+    parts
+}
+
+/// How long the tags of one purge may be together: each byte may be noted as three.
+const TAG_BYTES_MAX: usize = 16 << 10;
+
+impl Done {
+    /// The same in words, for people and for plugins, which look at the status alone.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        for ban in &self.banned {
+            let _ = writeln!(text, "Banned: {ban}");
+        }
+        if self.banned.is_empty() || self.pages > 0 {
+            let _ = writeln!(text, "Purged: {} pages", self.pages);
+        }
+        if self.is_also_on_disk {
+            text.push_str("What is on disk alone is purged too, and not counted.\n");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use larder_cache::ZoneLimits;
+
+    use super::*;
+
+    #[test]
+    fn many_tags_are_purged_in_parts_that_a_disk_can_note() {
+        let tags = |count: usize, len: usize| vec![vec![0xff; len].into_boxed_slice(); count];
+        for (all, expected) in [
+            (tags(1, 1), &[1][..]),
+            (tags(2, TAG_BYTES_MAX / 2), &[2]),
+            (tags(5, TAG_BYTES_MAX / 2), &[2, 2, 1]),
+            (tags(2, TAG_BYTES_MAX + 1), &[1, 1]),
+        ] {
+            let parts = in_parts(all);
+            assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), expected);
+            let zone = Zone::new("pages", ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) });
+            for part in parts {
+                zone.purge_selected(Selection::Tags(part), How::Hard, Time(1)).expect("it can be noted");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_happened_is_told() {
+        for (done, expected) in [
+            (Done { pages: 3, ..Done::default() }, "Purged: 3 pages\n"),
+            (Done { banned: vec!["obj.age > 1h".to_owned()], ..Done::default() }, "Banned: obj.age > 1h\n"),
+            (
+                Done { pages: 1, is_also_on_disk: true, banned: vec!["a".to_owned()] },
+                "Banned: a\nPurged: 1 pages\nWhat is on disk alone is purged too, and not counted.\n",
+            ),
+        ] {
+            assert_eq!(done.text(), expected);
+        }
+    }
+
+    #[test]
+    fn disks_note_all_but_hard_purges_of_keys() {
+        let limits = ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) };
+        let zones = [Zone::new("a", limits), Zone::new("b", limits)];
+        let deed = |zone: usize, meant| Deed { zone: Arc::clone(&zones[zone]), meant };
+        let key = || Selection::Key((*b"k").into());
+        let names = |deeds: &[Deed]| noted(deeds).iter().map(|zone| zone.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&[deed(0, Meant::Selected(key(), How::Hard))]), [""; 0]);
+        let deeds = [
+            deed(0, Meant::Selected(key(), How::Soft)),
+            deed(1, ban(&["obj.age", ">", "1h"]).unwrap_or_else(|why| panic!("{why}"))),
+            deed(0, Meant::Selected(Selection::All, How::Hard)),
+        ];
+        assert_eq!(names(&deeds), ["a", "b"]);
+    }
+}

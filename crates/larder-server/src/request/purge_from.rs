@@ -1,0 +1,253 @@
+//! Purging where visitors come in: `larder_purge_from`. What a request means is read by [`crate::purges`].
+//!
+//! A page goes by its key, where the location of the request makes keys; all else by what pages know of themselves, their
+//! URL and their tags, in the zones of the server.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::{Selection, UriTest};
+use larder_conf::model::LogLevel;
+use larder_http::{Fields, Method, status};
+use subtle::ConstantTimeEq;
+
+use crate::bans;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::policy::directives;
+use crate::purges::deeds::{self, Deed, Meant};
+use crate::purges::{Order, Uri, What, Wrong, dialects};
+use crate::site::{Handler, Keeps, PurgeRule};
+use crate::target;
+
+use super::{Content, Response, Slow, Step, Synth, store};
+
+/// What is carried out for one request, all of it or nothing.
+pub struct Purges(Vec<Deed>);
+
+/// The step for a request that purges; `None` for every other request. The error is the step for one that may not, unless
+/// another directive lets it.
+pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Step>> {
+    let rule = cx.loc(ex).modules.purging.as_ref()?;
+    let orders = orders(rule, ex)?;
+    if !may_purge(rule, ex) {
+        let refused = Step::Synth(Synth::Status(status::FORBIDDEN));
+        return dialects::is_purge_method(crate::vars::method_name(ex)).then_some(Err(refused));
+    }
+    let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| planned(orders, rule, ex, cx));
+    Some(Ok(match purges {
+        Ok(deeds) => Slow::PurgePages(Box::new(Purges(deeds))).into(),
+        Err(why) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("nothing is purged: {why}"));
+            told(status::BAD_REQUEST, &format!("Nothing is purged: {why}\n"), ex)
+        }
+    }))
+}
+
+/// Whether the request purges, or would if it might.
+pub fn is_asked(ex: &Exchange, cx: &Cx) -> bool {
+    let Some(rule) = &cx.loc(ex).modules.purging else { return false };
+    let may = || may_purge(rule, ex) || dialects::is_purge_method(crate::vars::method_name(ex));
+    orders(rule, ex).is_some() && may()
+}
+
+/// What the request asks for; `None` for one that does not purge.
+fn orders(rule: &PurgeRule, ex: &Exchange) -> Option<Result<Vec<Order>, Wrong>> {
+    // A subrequest has the method of its client's request.
+    if ex.is_sub() {
+        return None;
+    }
+    dialects::orders(dialects::Asked {
+        method: crate::vars::method_name(ex),
+        target: ex.asked.head.target(),
+        fields: &ex.asked.head.fields,
+        tag_fields: &rule.tag_fields,
+    })
+}
+
+/// Whether the client is in one of the networks, or knows a secret.
+fn may_purge(rule: &PurgeRule, ex: &Exchange) -> bool {
+    ex.remote_ip().is_some_and(|ip| rule.nets.iter().any(|net| net.contains(&ip)))
+        || knows_secret(&rule.secrets, &ex.asked.head.fields)
+}
+
+/// Whether a field says one of the secrets. How long that takes says nothing of them but their length.
+fn knows_secret(secrets: &[Box<[u8]>], fields: &Fields) -> bool {
+    let named = SECRET_FIELDS.iter().flat_map(|name| fields.get_all(name));
+    let mut said = fields.get_all("Authorization").filter_map(bearer).chain(named);
+    said.any(|said| secrets.iter().fold(false, |knows, secret| knows | bool::from(secret.ct_eq(said))))
+}
+
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(BEARER.len())?;
+    scheme.eq_ignore_ascii_case(BEARER).then(|| token.trim_ascii())
+}
+
+const BEARER: &[u8] = b"Bearer ";
+/// The fields in which plugins send a secret.
+const SECRET_FIELDS: [&str; 4] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "X-Invalidate-Token"];
+
+/// What has to be done for these orders. An error says why one of them cannot be carried out, and then none is.
+fn planned(orders: Vec<Order>, rule: &PurgeRule, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
+    let zones = zones(ex, cx)?;
+    let host: Box<[u8]> = store::host_of(ex, cx).into();
+    let mut deeds = Vec::new();
+    for Order { what, how } in orders {
+        let selections = match what {
+            What::Page(page) => match own_keys(ex, cx)? {
+                Some(Keys { zone, keys }) => {
+                    let of_key = |key: Vec<u8>| Meant::Selected(Selection::Key(key.into()), how);
+                    deeds.extend(keys.into_iter().map(|key| deed(zone, of_key(key), cx)));
+                    continue;
+                }
+                None => vec![Selection::Url { host: Some(host.clone()), uri: UriTest::Is(page.into()) }],
+            },
+            What::Uri { of_host, uri } => {
+                vec![Selection::Url { host: of_host.then(|| host.clone()), uri: uri_test(uri)? }]
+            }
+            What::Host => vec![Selection::Host(host.clone())],
+            What::Tags(_) if rule.tag_fields.is_empty() => {
+                return Err("pages have no tags here: \"larder_cache_tags\" is off".to_owned());
+            }
+            What::Tags(tags) => deeds::in_parts(tags).into_iter().map(Selection::Tags).collect(),
+            What::All => vec![Selection::All],
+            What::Ban(words) => {
+                let ban = deeds::ban(&words)?;
+                deeds.extend(zones.iter().map(|zone| deed(*zone, ban.clone(), cx)));
+                continue;
+            }
+        };
+        for selection in selections {
+            deeds.extend(zones.iter().map(|zone| deed(*zone, Meant::Selected(selection.clone(), how), cx)));
+        }
+    }
+    Ok(deeds)
+}
+
+fn deed(zone: usize, meant: Meant, cx: &Cx) -> Deed {
+    Deed { zone: Arc::clone(cx.zone(zone)), meant }
+}
+
+fn uri_test(uri: Uri) -> Result<UriTest, String> {
+    let bytes = match &uri {
+        Uri::Is(text) | Uri::Like(text) => text.len(),
+        Uri::Matches(text) => text.len(),
+    };
+    if bytes > URI_BYTES_MAX {
+        return Err(format!("the URL has more than {URI_BYTES_MAX} bytes"));
+    }
+    Ok(match uri {
+        Uri::Is(text) => UriTest::Is(text.into()),
+        Uri::Like(text) => UriTest::Like(text.into()),
+        Uri::Matches(text) => UriTest::Matches(bans::pattern(&text).map_err(|refused| refused.to_string())?),
+    })
+}
+
+/// How long a part of a URL may be: each byte may be noted as three.
+const URI_BYTES_MAX: usize = 16 << 10;
+
+/// The keys of the page that a GET of this request would get, and of what a HEAD would get, in the zone of its location.
+/// `None` where pages are found in another way: behind a VCL, in slices, or where the location has no cache.
+fn own_keys(ex: &mut Exchange, cx: &Cx) -> Result<Option<Keys>, String> {
+    let loc = cx.loc(ex);
+    let Handler::Origin(origin) = &loc.handler else { return Ok(None) };
+    let Some(cache) = origin.policy.directives().and_then(|policy| policy.cache.as_ref()) else { return Ok(None) };
+    let is_page = !ex.asked.head.target().starts_with(b"/purge/") || crate::vars::method_name(ex) != b"GET";
+    if loc.settings.parts.slice_bytes > 0 || !is_page {
+        return Ok(None);
+    }
+    let Some(zone) = directives::zone(cache, ex, cx).map_err(|name| format!("cache \"{name}\" not found"))? else {
+        return Ok(None);
+    };
+    target::note_proxy_host(&origin.backend, ex, cx);
+    let mut keys = [Method::Get, Method::Head].map(|method| {
+        directives::as_of(method, ex, |ex| {
+            directives::make_key(cache, &origin.backend, ex, cx);
+            ex.upstream.cache_key.clone()
+        })
+    });
+    let all = if keys[0] == keys[1] { &mut keys[..1] } else { &mut keys[..] };
+    Ok(Some(Keys { zone, keys: all.iter_mut().map(std::mem::take).collect() }))
+}
+
+/// Keys in a zone.
+struct Keys {
+    zone: usize,
+    keys: Vec<Vec<u8>>,
+}
+
+/// The zones in which the locations of this server keep pages; where a variable names one, it is the one of this request.
+fn zones(ex: &mut Exchange, cx: &Cx) -> Result<Vec<usize>, String> {
+    let mut zones = Vec::new();
+    for loc in cx.site().locations.get(cx.server(ex).locations.clone()).unwrap_or_default() {
+        let zone = match loc.handler.keeps() {
+            None => None,
+            Some(Keeps::Zone(zone)) => Some(zone),
+            Some(Keeps::Named(cache)) => {
+                directives::zone(cache, ex, cx).map_err(|name| format!("cache \"{name}\" not found"))?
+            }
+        };
+        zones.extend(zone.filter(|zone| !zones.contains(zone)));
+    }
+    Ok(zones)
+}
+
+/// Does it, and says so when it holds everywhere, and disks have noted it, or cannot.
+pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Purges(deeds) = purges;
+    let (noted, now) = (deeds::noted(&deeds), cx.now());
+    let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
+    let done = match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
+        Ok(done) => done,
+        Err(why) => return failed(&why, ex, cx),
+    };
+    match bans::kept(&noted).await {
+        Ok(()) => {
+            cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("purged: {} pages", done.pages));
+            told(status::OK, &done.text(), ex)
+        }
+        Err(why) => failed(&why.to_string(), ex, cx),
+    }
+}
+
+fn failed(why: &str, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_purge_from\": {why}"));
+    told(status::INTERNAL_SERVER_ERROR, &format!("{why}\n"), ex)
+}
+
+/// An answer in plain text.
+fn told(status: u16, text: &str, ex: &mut Exchange) -> Step {
+    ex.reply.status = status;
+    ex.reply.fields.set("Content-Type", b"text/plain");
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(text.to_owned()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_taken_from_the_fields_of_plugins() {
+        let secrets: Vec<Box<[u8]>> = vec![(*b"first").into(), (*b"second").into()];
+        for (name, value, expected) in [
+            ("Authorization", "Bearer second", true),
+            ("authorization", "bearer  first ", true),
+            ("Authorization", "Basic first", false),
+            ("Authorization", "Bearer ", false),
+            ("Authorization", "first", false),
+            ("X-Larder-Key", "first", true),
+            ("X-Purge-Key", "second", true),
+            ("Fastly-Key", "first", true),
+            ("x-invalidate-token", "first", true),
+            ("X-Larder-Key", "firs", false),
+            ("X-Larder-Key", "first1", false),
+            ("X-Larder-Key", "", false),
+            ("X-Key", "first", false),
+        ] {
+            let mut fields = Fields::new();
+            fields.push(name.as_bytes(), value.as_bytes());
+            assert_eq!(knows_secret(&secrets, &fields), expected, "{name}: {value}");
+            assert!(!knows_secret(&[], &fields));
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `larder_purge_from` and `larder_cache_tags`: who may purge, what goes, and what visitors see of it. What plugins send is
+//! in `plugins/by_directives.rs`.
+
+use larder_testkit::{Answer, Origin};
+
+use crate::site::{Setup, Site, cached, eventually, text};
+
+fn start(origin: &Origin, http: &str) -> Site {
+    Setup::new().name("ORIGIN", origin.address()).start(http)
+}
+
+fn tagged(body: &str) -> Answer {
+    Answer::ok(body).field("Surrogate-Key", "all one").field("X-Tags", "all")
+}
+
+fn fill(site: &Site, paths: &[&str]) {
+    for path in paths {
+        site.get_until(path, "the page to be stored", |response| cached(response) == "HIT");
+    }
+}
+
+const RIGHTS: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        proxy_cache pages;
+        proxy_cache_key $uri;
+        proxy_cache_valid 200 1h;
+        location /mine/ { proxy_pass http://{ORIGIN}; larder_purge_from 192.0.2.1 127.0.0.0/8; }
+        location /theirs/ { proxy_pass http://{ORIGIN}; larder_purge_from 192.0.2.1; }
+        location /key/ { proxy_pass http://{ORIGIN}; larder_purge_from 192.0.2.1 key=correct-horse-battery key=another-long-secret; }
+        location /unset/ { proxy_pass http://{ORIGIN}; larder_purge_from off; }
+        location /both/ {
+            proxy_pass http://{ORIGIN};
+            larder_purge_from 192.0.2.1;
+            proxy_cache_purge PURGE from 127.0.0.1;
+            larder_ban pages BAN $http_x_ban from 127.0.0.1;
+        }
+    }";
+
+#[test]
+fn those_may_purge_that_come_from_a_network_or_know_a_secret() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let site = start(&origin, RIGHTS);
+    for (method, path, fields, status, after) in [
+        ("PURGE", "/mine/a", "", 200, "MISS"),
+        ("PURGE", "/theirs/a", "", 403, "HIT"),
+        ("BAN", "/theirs/a", "", 403, "HIT"),
+        ("URIBAN", "/theirs/a", "", 403, "HIT"),
+        ("PURGEKEYS", "/theirs/a", "xkey-purge: a\r\n", 403, "HIT"),
+        ("PURGE", "/theirs/a", "X-Larder-Key: correct-horse-battery\r\n", 403, "HIT"),
+        ("PURGE", "/key/a", "", 403, "HIT"),
+        ("PURGE", "/key/a", "X-Larder-Key: correct-horse-batterz\r\n", 403, "HIT"),
+        ("PURGE", "/key/a", "X-Larder-Key:\r\n", 403, "HIT"),
+        ("PURGE", "/key/a", "X-Larder-Key: correct-horse-battery\r\n", 200, "MISS"),
+        ("PURGE", "/key/a", "Authorization: Bearer another-long-secret\r\n", 200, "MISS"),
+        ("PURGE", "/key/a", "x-purge-key: another-long-secret\r\n", 200, "MISS"),
+        ("PURGE", "/key/a", "Fastly-Key: another-long-secret\r\n", 200, "MISS"),
+        ("PURGE", "/key/a", "x-invalidate-token: another-long-secret\r\n", 200, "MISS"),
+        // What else is allowed goes on.
+        ("PURGE", "/both/a", "", 200, "MISS"),
+        ("BAN", "/both/a", "X-Ban: obj.status == 200\r\n", 200, "MISS"),
+        ("BAN", "/both/a", "", 400, "HIT"),
+        ("URIBAN", "/both/a", "", 403, "HIT"),
+    ] {
+        fill(&site, &[path]);
+        assert_eq!(site.ask(method, path, fields).status, status, "{method} {path} {fields}");
+        assert_eq!(cached(&site.get(path)), after, "{method} {path} {fields}");
+    }
+}
+
+#[test]
+fn without_the_directive_methods_and_paths_are_the_origins() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("xkey", "a"));
+    let site = start(&origin, RIGHTS);
+    for method in ["PURGE", "BAN", "URIBAN", "PURGEKEYS"] {
+        assert_eq!(text(&site.ask(method, "/unset/a", "")), "page", "{method}");
+    }
+    assert_eq!(site.get("/unset/a").field("xkey"), Some("a"));
+    // A stranger's page below /purge is one like any other.
+    let site = start(&origin, &RIGHTS.replace("location /theirs/", "location /purge/"));
+    assert_eq!((text(&site.get("/purge/a")), cached(&site.get("/purge/a"))), ("page".to_owned(), "HIT"));
+    assert_eq!(site.ask("POST", "/purge/a", "Content-Length: 0\r\n").status, 200);
+}
+
+const SHOWN: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        proxy_cache pages;
+        proxy_cache_key $uri;
+        proxy_cache_valid 200 1h;
+        location /plain/ { proxy_pass http://{ORIGIN}; }
+        location /purged/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; }
+        location /shown/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; larder_cache_tags show; }
+        location /passed/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; proxy_pass_header surrogate-key; }
+        location /named/ { proxy_pass http://{ORIGIN}; larder_cache_tags X-Tags; }
+        location /off/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; larder_cache_tags off; }
+    }";
+
+#[test]
+fn visitors_do_not_see_the_tags_that_pages_are_purged_by() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = start(&origin, SHOWN);
+    for (path, key, tags) in [
+        ("/plain/a", Some("all one"), Some("all")),
+        ("/purged/a", None, Some("all")),
+        ("/shown/a", Some("all one"), Some("all")),
+        ("/passed/a", Some("all one"), Some("all")),
+        ("/named/a", Some("all one"), None),
+        ("/off/a", Some("all one"), Some("all")),
+    ] {
+        let miss = site.get(path);
+        let hit = site.get_until(path, "the page to be stored", |response| cached(response) == "HIT");
+        for response in [&miss, &hit] {
+            assert_eq!((response.field("Surrogate-Key"), response.field("X-Tags")), (key, tags), "{path}");
+        }
+    }
+    let off = site.ask("PURGE", "/off/a", "Surrogate-Key: one\r\n");
+    assert_eq!(
+        (off.status, &*text(&off)),
+        (400, "Nothing is purged: pages have no tags here: \"larder_cache_tags\" is off\n")
+    );
+    assert_eq!(cached(&site.get("/off/a")), "HIT");
+}
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;
+    proxy_cache_path {DIR}/foreign keys_zone=foreign:1m inactive=1h;
+    map $uri $zone { ~^/chosen/a pages; default others; }
+    proxy_cache_valid 200 1h;
+    add_header X-Cache $upstream_cache_status;
+    server {
+        listen 127.0.0.1:{PORT};
+        larder_purge_from 127.0.0.1;
+        proxy_cache_key $scheme$request_method$host$request_uri;
+        location / { proxy_pass http://{ORIGIN}; proxy_cache pages; }
+        location /others/ { proxy_pass http://{ORIGIN}; proxy_cache others; }
+        location /mobile/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_key $http_x_device$uri; }
+        location /heads/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_convert_head off; }
+        location /sliced/ {
+            slice 1k;
+            proxy_set_header Range $slice_range;
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+            proxy_cache_key $uri$slice_range;
+            proxy_cache_valid 200 206 1h;
+        }
+        location /front/ { index index.php; root {DIR}/www; }
+        location ~ index.php { proxy_pass http://{ORIGIN}; proxy_cache pages; }
+    }
+    server {
+        listen 127.0.0.1:{PORT2};
+        location / { proxy_pass http://{ORIGIN}; proxy_cache foreign; proxy_cache_key $host$request_uri; }
+    }";
+
+#[test]
+fn a_server_purges_what_its_own_locations_cache() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = start(&origin, SITE);
+    let mut foreign = larder_testkit::Client::connect(site.setup().other_address()).unwrap();
+    let mut foreign = |wanted: &str| {
+        eventually("the page of the other server", || cached(&crate::site::get_on(&mut foreign, "/a")) == wanted);
+    };
+    for (method, path, fields, pages) in [
+        ("PURGE", "/", "X-Purge-Method: all\r\n", 2),
+        ("PURGE", "/", "Surrogate-Key: one\r\n", 2),
+        ("PURGE", "/*", "", 2),
+        ("PURGE", "/others/a", "X-Purge-Scheme: all\r\n", 1),
+        ("PURGE", "/o", "X-Purge-Method: prefix\r\n", 1),
+        ("BAN", "/", "", 2),
+    ] {
+        fill(&site, &["/a", "/others/a"]);
+        foreign("HIT");
+        let told = text(&site.ask(method, path, fields));
+        assert!(told.starts_with(&format!("Purged: {pages} pages\n")), "{method} {path} {fields} {told}");
+        let missed = ["/a", "/others/a"].iter().filter(|path| cached(&site.get(path)) == "MISS").count();
+        assert_eq!(missed, pages, "{method} {path} {fields}");
+        foreign("HIT");
+    }
+}
+
+#[test]
+fn a_page_goes_in_all_that_is_stored_of_it() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Vary", "X-Kind"));
+    let site = start(&origin, SITE);
+    let found = |method: &str, path: &str, fields: &str| cached(&site.ask(method, path, fields)).to_owned();
+    for (path, requests, purge, pages) in [
+        ("/a", &[("GET", ""), ("GET", "X-Kind: b\r\n")][..], "", 2),
+        ("/heads/a", &[("GET", ""), ("HEAD", "")], "", 2),
+        // The key has what the purge does not send.
+        ("/mobile/a", &[("GET", "X-Device: m\r\n"), ("GET", "X-Device: d\r\n")], "X-Purge-Scheme: all\r\n", 2),
+    ] {
+        for (method, fields) in requests {
+            eventually("it is stored", || found(method, path, fields) == "HIT");
+        }
+        let told = text(&site.ask("PURGE", path, purge));
+        assert!(told.starts_with(&format!("Purged: {pages} pages\n")), "{path} {told}");
+        for (method, fields) in requests {
+            assert_eq!(found(method, path, fields), "MISS", "{path} {fields}");
+        }
+    }
+}
+
+#[test]
+fn a_page_is_found_behind_an_index_and_in_slices() {
+    let origin = Origin::start().unwrap();
+    let ranged = |range: &str| {
+        Answer::status("206 Partial Content").field("Content-Range", range).field("ETag", "\"1\"").body(vec![
+            b'x';
+            if range.contains("0-1023") {
+                1024
+            } else {
+                76
+            }
+        ])
+    };
+    origin.answer("*", Answer::ok("page"));
+    origin.answer("/sliced/a", ranged("bytes 0-1023/1100"));
+    origin.answer_then("/sliced/a", ranged("bytes 1024-1099/1100"));
+    let setup = Setup::new().name("ORIGIN", origin.address()).file("www/front/index.php", "<?php");
+    let site = setup.start(SITE);
+    fill(&site, &["/front/"]);
+    let told = text(&site.ask("PURGE", "/front/", ""));
+    assert!(told.starts_with("Purged: 1 pages\n"), "{told}");
+    assert_eq!(cached(&site.get("/front/")), "MISS");
+    assert_eq!(site.get("/sliced/a").body.len(), 1100);
+    let before = origin.count();
+    assert_eq!((site.get("/sliced/a").body.len(), origin.count()), (1100, before));
+    let told = text(&site.ask("PURGE", "/sliced/a", ""));
+    assert!(told.starts_with("Purged: 2 pages\n"), "{told}");
+}
+
+#[test]
+fn what_is_wrong_purges_nothing_and_says_why() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = start(&origin, SITE);
+    fill(&site, &["/a"]);
+    for (method, path, fields, why) in [
+        ("PURGE", "/a(", "X-Purge-Method: regex\r\n", "Regex compile error"),
+        ("PURGE", "/a", "X-Purge-Method: (\r\n", "it may be default, exact"),
+        ("PURGE", "/(.*", "", "Regex compile error"),
+        ("BAN", "/(", "", "Regex compile error"),
+        ("BAN", "/", "X-Url: (\r\n", "Regex compile error"),
+        ("BAN", "/", "X-Host: (\r\nX-Url: a\r\n", "Regex compile error"),
+        ("BAN", "/", "Cache-Tags: a[\r\n", "Regex compile error"),
+        ("BAN", "/", "X-Ban: obj.http.a\r\n", "Expected comparison operator"),
+        ("PURGE", "/a", "xkey: ,\r\n", "\"xkey\" is empty"),
+        // One of two is right.
+        ("PURGEKEYS", "/a", "xkey-purge: one\r\nxkey-softpurge: ,\r\n", "\"xkey-softpurge\" is empty"),
+        ("PURGE", "/a", "X-Magento-Tags-Pattern: (one\r\nX-Pool: a\r\n", "Regex compile error"),
+    ] {
+        let refused = site.ask(method, path, fields);
+        let told = text(&refused);
+        assert_eq!(refused.status, 400, "{method} {path} {fields} {told}");
+        assert!(told.starts_with("Nothing is purged: ") && told.contains(why), "{fields} {told}");
+        assert_eq!(cached(&site.get("/a")), "HIT", "{method} {path} {fields}");
+    }
+    site.wait_for_log("nothing is purged: Regex compile error");
+}
+
+/// Pages that only a disk has, and that were stored before the directive was there.
+#[test]
+fn tags_reach_pages_on_disk_and_those_from_before_a_reload() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let without = SITE.replace("larder_purge_from 127.0.0.1;", "");
+    let site = start(&origin, &without);
+    fill(&site, &["/a", "/b"]);
+    site.change_to(SITE);
+    let told = text(&site.ask("PURGE", "/", "Surrogate-Key: one\r\n"));
+    assert!(told.contains("What is on disk alone is purged too"), "{told}");
+    assert_eq!(cached(&site.get("/a")), "MISS");
+    fill(&site, &["/a", "/b"]);
+    let site = site.restart();
+    assert_eq!(cached(&site.get("/b")), "HIT", "it is from disk");
+    let site = site.restart();
+    assert_eq!(site.ask("PURGE", "/", "Surrogate-Key: one\r\n").status, 200);
+    assert_eq!([cached(&site.get("/a")), cached(&site.get("/b"))], ["MISS", "MISS"]);
+    fill(&site, &["/a"]);
+    assert_eq!(site.ask("PURGE", "/", "Surrogate-Key: two\r\n").status, 200);
+    assert_eq!(cached(&site.get("/a")), "HIT");
+}
+
+const VCL: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    server {
+        listen 127.0.0.1:{PORT};
+        larder_purge_from 127.0.0.1;
+        location / { vcl {DIR}/site.vcl; proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_key $uri; }
+    }";
+
+#[test]
+fn pages_behind_a_vcl_go_without_a_word_in_it() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page").field("Cache-Control", "max-age=3600"));
+    let vcl = "vcl 4.1;\nsub vcl_deliver { set resp.http.X-Cache = obj.hits; }";
+    let site = Setup::new().name("ORIGIN", origin.address()).file("site.vcl", vcl).start(VCL);
+    for (path, fields) in [("/a", ""), ("/", "Surrogate-Key: one\r\n"), ("/*", "")] {
+        site.get_until("/a", "the page to be stored", |response| cached(response) != "0");
+        let told = text(&site.ask("PURGE", path, fields));
+        assert!(told.starts_with("Purged: 1 pages\n"), "{path} {fields} {told}");
+        assert_eq!(cached(&site.get("/a")), "0", "{path} {fields}");
+    }
+}
