@@ -2,7 +2,7 @@
 
 use super::{Cached, Page};
 
-const NEWS: &[Page] = &[
+pub const NEWS: &[Page] = &[
     ("news.example", "/", &["Cache-Tags: config:block_list node:1 node:12 node_list"]),
     ("news.example", "/node/1", &["Cache-Tags: node:1 user:3"]),
     ("news.example", "/node/12", &["Cache-Tags: node:12 user:3"]),
@@ -37,7 +37,7 @@ sub vcl_deliver {
 "#;
 
 /// What Guzzle sends for the purger: its user agent, and the configured header.
-fn ban(target: &str, host: &str, fields: &str) -> String {
+pub fn ban(target: &str, host: &str, fields: &str) -> String {
     format!("BAN {target} HTTP/1.1\nuser-agent: purge_purger_http module for Drupal 8.\n{fields}\nHost: {host}")
 }
 

@@ -71,7 +71,7 @@ sub vcl_deliver { if (!resp.http.X-Cache-Debug) { unset resp.http.xkey; } }
 
 const HTML: &str = "Content-Type: text/html; charset=UTF-8";
 
-const SITE: &[Page] = &[
+pub const SITE: &[Page] = &[
     ("a.example", "/", &[HTML, "X-Cache-Tags: home,article-1", "xkey: home article-1"]),
     ("a.example", "/article/1", &[HTML, "X-Cache-Tags: article-1,author-3", "xkey: article-1 author-3"]),
     ("a.example", "/article/12", &[HTML, "X-Cache-Tags: article-12", "xkey: article-12"]),
@@ -87,7 +87,7 @@ fn a_url_goes_by_purge() {
 }
 
 /// What the client sends for a ban: three headers, which match everything unless they are asked for, and that of the tags.
-fn ban(host: &str, url: &str, kind: &str, tags: Option<&str>) -> String {
+pub fn ban(host: &str, url: &str, kind: &str, tags: Option<&str>) -> String {
     let tags = tags.map(|tags| format!("X-Cache-Tags: {tags}")).unwrap_or_default();
     format!("BAN / HTTP/1.1\nHost: 127.0.0.1\nX-Host: {host}\nX-Url: {url}\nX-Content-Type: {kind}\n{tags}")
 }

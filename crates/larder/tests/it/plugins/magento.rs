@@ -22,7 +22,7 @@ sub vcl_backend_response { set beresp.grace = 3d; }
 sub vcl_deliver { unset resp.http.X-Magento-Tags; }
 "#;
 
-const SHOP: &[Page] = &[
+pub const SHOP: &[Page] = &[
     ("shop.example", "/", &["X-Magento-Tags: store,cms_b,cms_p_2", "X-Pool: blue"]),
     ("shop.example", "/bags.html", &["X-Magento-Tags: store,cat_c_3,cat_c_p_3,cat_p_1,cat_p_12", "X-Pool: blue"]),
     ("shop.example", "/bag-12.html", &["X-Magento-Tags: store,cat_p_12", "X-Pool: green"]),
@@ -33,12 +33,12 @@ const SHOP: &[Page] = &[
 const REFUSED: &str = "405 Method not allowed";
 
 /// What the socket adapter writes: the URI of the server, and its name as the host.
-fn purge(field: &str) -> String {
+pub fn purge(field: &str) -> String {
     format!("PURGE / HTTP/1.1\n{field}\nHost: 127.0.0.1")
 }
 
 /// The pattern of some tags, as the observer joins them.
-fn pattern(tags: &[&str]) -> String {
+pub fn pattern(tags: &[&str]) -> String {
     let each = tags.iter().map(|tag| format!("((^|,){tag}(,|$))"));
     format!("X-Magento-Tags-Pattern: {}", each.collect::<Vec<_>>().join("|"))
 }

@@ -4,6 +4,7 @@
 //! expressions and answers. Each test names what it follows. varnishd 7.1 passes them, too, but for the one with words in
 //! quotes to the CLI: it refuses a second one by mistake.
 
+mod by_directives;
 mod cli;
 mod drupal;
 mod fos;

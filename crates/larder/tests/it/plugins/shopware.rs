@@ -24,7 +24,7 @@ sub vcl_backend_response { set beresp.grace = 3d; }
 sub vcl_deliver { unset resp.http.xkey; }
 "#;
 
-const SHOP: &[Page] = &[
+pub const SHOP: &[Page] = &[
     ("shop.example", "/", &["xkey: navigation-route-a1 cms-page-7 product-12"]),
     ("shop.example", "/bag", &["xkey: product-1 product-listing-route-a1"]),
     ("shop.example", "/hat", &["xkey: product-12"]),
@@ -32,7 +32,7 @@ const SHOP: &[Page] = &[
     ("shop.example", "/imprint", &[]),
 ];
 
-fn purge(method: &str, target: &str, fields: &str) -> String {
+pub fn purge(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\nHost: shop.example\nUser-Agent: GuzzleHttp/7\n{fields}")
 }
 

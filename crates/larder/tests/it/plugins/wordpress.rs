@@ -49,7 +49,7 @@ const BLOG: &[Page] = &[
 ];
 
 /// What the plugin sends for a URL: `wp_remote_request()` adds the rest.
-fn purge(host: &str, target: &str, method: &str) -> String {
+pub fn purge(host: &str, target: &str, method: &str) -> String {
     format!(
         "PURGE {target} HTTP/1.1\nhost: {host}\nUser-Agent: WordPress/6.8; https://{host}\nAccept: */*\n\
          Accept-Encoding: deflate, gzip, br\nX-Purge-Method: {method}\nReferer: http://127.0.0.1{target}"
