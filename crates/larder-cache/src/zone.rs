@@ -155,6 +155,11 @@ impl Zone {
         self.tag_fields.store(Arc::new(TagFields::of(names)));
     }
 
+    /// Whether purges by tag look at any field.
+    pub fn has_tags(&self) -> bool {
+        self.tag_fields.load().names().next().is_some()
+    }
+
     pub(crate) fn tag_fields(&self) -> TagFields {
         TagFields::clone(&self.tag_fields.load())
     }

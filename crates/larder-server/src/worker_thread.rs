@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::sync::{self, Arc};
 use std::time::Duration;
 
-use larder_cache::Front;
+use larder_cache::{Front, Zone};
 use larder_conf::model::{ListenAddress, LogLevel};
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc;
@@ -62,6 +62,8 @@ pub enum Command {
     Misses(sync::mpsc::Sender<Summary>),
     /// Tell what would be done with a request, where this was seen of others.
     Explain(Box<(Question, Summary)>, sync::mpsc::Sender<Result<Explanation, String>>),
+    /// Tell the cache zones.
+    Zones(sync::mpsc::Sender<Vec<Arc<Zone>>>),
     /// Accept no more connections, and end when all requests are done.
     Quit,
     /// End now.
@@ -163,6 +165,9 @@ impl Thread {
                 Some(Command::Explain(asked, answer)) => {
                     let (question, seen) = &*asked;
                     let _ = answer.send(explain::explain(question, seen, &self.worker));
+                }
+                Some(Command::Zones(answer)) => {
+                    let _ = answer.send(self.worker.cx().site().caches.zones.clone());
                 }
                 Some(Command::Flush) => self.worker.cx().local.logs.flush(clock::now(), true),
                 Some(Command::Quit) => {

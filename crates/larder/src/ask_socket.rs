@@ -47,4 +47,4 @@ pub fn answer(listener: UnixListener, desk: &Arc<Desk>) -> io::Result<()> {
 }
 
 /// What does not work without the socket.
-pub const NOBODY_ASKS: &str = "larder why and larder explain will find no server";
+pub const NOBODY_ASKS: &str = "larder why, larder explain and larder purge will find no server";

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError};
+use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
@@ -27,7 +27,7 @@ pub enum Command {
     Serve(Serve),
     /// `cache ...`: look at what is on disk, or drop it.
     Cache(Cache),
-    /// `why ...`, `explain ...`: ask a running server about itself.
+    /// `why ...`, `explain ...`, `purge ...`: ask a running server about itself, or to purge.
     Ask(Ask),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
@@ -157,7 +157,7 @@ pub enum CliError {
     /// `--listen` with something else than an address.
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
-    /// Options of `why` and `explain` that cannot be.
+    /// Options of `why`, `explain` and `purge` that cannot be.
     #[error("{0}")]
     Ask(#[from] AskError),
     /// Options of varnishd that cannot be.
@@ -181,8 +181,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
     match word {
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
-        Some(word @ ("why" | "explain")) => {
-            let asked = ask_options::parse(&args[1..], word == "explain")?;
+        Some(word) if let Some(verb) = Verb::of(word) => {
+            let asked = ask_options::parse(&args[1..], verb)?;
             Ok(asked.map_or(Command::Show(Show::Help), Command::Ask))
         }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),

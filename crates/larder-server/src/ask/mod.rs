@@ -1,21 +1,25 @@
-//! The socket at which a running server is asked about itself: `larder why`, `larder explain`.
+//! The socket at which a running server is asked about itself, `larder why`, `larder explain`, and to purge, `larder purge`.
 //!
 //! ```text
 //! socket --a thread each--> Desk --Command--> a worker, or all --text--> whoever asked
 //! ```
-//! Whoever serves does not wait for it: a worker answers between two turns of its loop.
+//! Whoever serves does not wait for it: a worker answers between two turns of its loop, and a purge is done by the thread of
+//! its question.
 
 mod misses;
+mod purge;
 mod socket;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use larder_cache::Zone;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::explain::{self, Explanation};
 use crate::misses::Summary;
+use crate::purges::wanted::Wanted;
 use crate::worker_thread::Command;
 
 pub use socket::serve;
@@ -38,6 +42,8 @@ enum Question {
     Why(Form),
     /// What would be done with a request.
     Explain(Form, explain::Question),
+    /// That pages be purged.
+    Purge(Form, Wanted),
 }
 
 /// Why there is no answer.
@@ -67,6 +73,10 @@ impl Desk {
     fn answer(&self, question: &str) -> Result<String, Refused> {
         match Question::parse(question)? {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
+            Question::Purge(form, wanted) => {
+                let done = purge::purge(&wanted, &self.zones()?).map_err(Refused::Wrong)?;
+                Ok(purge::shown(&done, form))
+            }
             Question::Explain(form, question) => {
                 let explanation = self.explain(question)?;
                 Ok(match form {
@@ -75,6 +85,14 @@ impl Desk {
                 })
             }
         }
+    }
+
+    /// The zones that requests find their pages in now.
+    fn zones(&self) -> Result<Vec<Arc<Zone>>, Refused> {
+        let (answer, answers) = mpsc::channel();
+        let worker = self.0.lock().first().cloned().ok_or(Refused::Ending)?;
+        worker.send(Command::Zones(answer)).map_err(|_| Refused::Ending)?;
+        answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)
     }
 
     fn explain(&self, question: explain::Question) -> Result<Explanation, Refused> {
@@ -120,6 +138,7 @@ impl Question {
         };
         match what {
             Some("why") => Ok(Self::Why(form)),
+            Some("purge") => Ok(Self::Purge(form, Wanted::parse(rest).map_err(Refused::Wrong)?)),
             Some("explain") => Ok(Self::Explain(form, explain::Question::parse(rest).map_err(Refused::Wrong)?)),
             _ => Err(unknown()),
         }

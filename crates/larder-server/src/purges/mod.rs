@@ -3,11 +3,13 @@
 //! ```text
 //! request -> dialects::orders -> Order: which pages (What), hard or soft
 //!         -> request/purge_from.rs: the zones, and the keys of a page -> deeds::carry_out
+//! larder purge -> wanted::Wanted -> ask/purge.rs: all zones -> deeds::carry_out
 //! ```
 
 pub mod deeds;
 pub mod dialects;
 mod patterns;
+pub mod wanted;
 
 use larder_cache::How;
 

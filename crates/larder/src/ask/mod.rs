@@ -1,4 +1,4 @@
-//! `larder why` and `larder explain`: asks a running server about itself, at its socket.
+//! `larder why`, `larder explain` and `larder purge`: asks a running server about itself, or to purge, at its socket.
 
 pub mod options;
 
@@ -66,6 +66,8 @@ fn answer(asked: &Ask) -> Result<String, AskError> {
     let form = if asked.json { "json" } else { "text" };
     let question = match &asked.what {
         What::Why => format!("larder 1 why {form}\n"),
+        // The last line says that it is whole.
+        What::Purge { lines } => format!("larder 1 purge {form}\n{}\nend\n", lines.join("\n")),
         What::Explain { url, method, from, fields } => {
             format!("larder 1 explain {form}\n{method} {url}\n{from}\n{}\n", fields.join("\n"))
         }

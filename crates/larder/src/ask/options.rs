@@ -1,4 +1,4 @@
-//! The options of `larder why` and `larder explain`.
+//! The options of `larder why`, `larder explain` and `larder purge`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,6 +30,34 @@ pub enum What {
         /// `-H`, each `Name: value`.
         fields: Vec<String>,
     },
+    /// That it purges pages: `larder purge`.
+    Purge {
+        /// Which, and how: each an option and its value, as the server reads them.
+        lines: Vec<String>,
+    },
+}
+
+/// The word before the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `why`
+    Why,
+    /// `explain`
+    Explain,
+    /// `purge`
+    Purge,
+}
+
+impl Verb {
+    /// The verb of a word.
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "why" => Some(Self::Why),
+            "explain" => Some(Self::Explain),
+            "purge" => Some(Self::Purge),
+            _ => None,
+        }
+    }
 }
 
 /// Which server is asked.
@@ -72,15 +100,23 @@ pub enum OptionsError {
     /// `explain` without a URL.
     #[error("\"explain\" requires a URL")]
     NoUrl,
+    /// `purge` of nothing.
+    #[error("\"purge\" requires a URL, --tag, --prefix, --match, --host, --ban or --all")]
+    NoPages,
+    /// Everything, and something beside it.
+    #[error("--all means all pages: leave out the others, or --all")]
+    AllAndMore,
     /// Two servers.
     #[error("-c, --pid and -n exclude each other: one server is asked")]
     Places,
 }
 
-/// Reads the words behind `why`, or behind `explain` if `explains`; `None` for `-h`.
-pub fn parse(args: &[OsString], explains: bool) -> Result<Option<Ask>, OptionsError> {
+/// Reads the words behind a verb; `None` for `-h`.
+pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError> {
     use lexopt::prelude::*;
 
+    let (explains, purges) = (verb == Verb::Explain, verb == Verb::Purge);
+    let mut lines = Vec::new();
     let mut options = ConfigurationPlace::default();
     let (mut pid_file, mut folder, mut json) = (None, None, false);
     let (mut url, mut method, mut from, mut fields) = (None, "GET".to_owned(), String::new(), Vec::new());
@@ -100,6 +136,17 @@ pub fn parse(args: &[OsString], explains: bool) -> Result<Option<Ask>, OptionsEr
             Short('X') if explains => method = line(value(&mut parser, "-X", "a method")?, "-X")?,
             Short('H') if explains => fields.push(line(value(&mut parser, "-H", "a field")?, "-H")?),
             Long("from") if explains => from = line(value(&mut parser, "--from", "an address")?, "--from")?,
+            Long(name) if purges && OF_PURGES.iter().any(|(option, ..)| option[2..] == *name) => {
+                let of_name = OF_PURGES.iter().find(|(option, ..)| option[2..] == *name);
+                let &(option, word, what) = of_name.expect("it was found above");
+                lines.push(match what {
+                    Some(what) => {
+                        format!("{word} {}", some(line(value(&mut parser, option, what)?, option)?, option, what)?)
+                    }
+                    None => word.to_owned(),
+                });
+            }
+            Value(word) if purges => lines.push(format!("url {}", some(line(word, "URL")?, "URL", "a URL")?)),
             Value(word) if explains && url.is_none() => url = Some(line(word, "URL")?),
             Value(word) => return Err(OptionsError::Unknown(word.to_string_lossy().into_owned())),
             Short(letter) => return Err(OptionsError::Unknown(format!("-{letter}"))),
@@ -112,11 +159,39 @@ pub fn parse(args: &[OsString], explains: bool) -> Result<Option<Ask>, OptionsEr
         (None, Some(path)) if options == ConfigurationPlace::default() => Place::Folder(path),
         _ => return Err(OptionsError::Places),
     };
-    let what = match explains {
-        true => What::Explain { url: url.ok_or(OptionsError::NoUrl)?, method, from, fields },
-        false => What::Why,
+    let what = match verb {
+        Verb::Explain => What::Explain { url: url.ok_or(OptionsError::NoUrl)?, method, from, fields },
+        Verb::Purge => What::Purge { lines: whole(lines)? },
+        Verb::Why => What::Why,
     };
     Ok(Some(Ask { what, place, json }))
+}
+
+/// The options of `purge`, the words that the server has for them, and what their values are.
+const OF_PURGES: [(&str, &str, Option<&str>); 8] = [
+    ("--tag", "tag", Some("a tag")),
+    ("--prefix", "prefix", Some("the beginning of a URL")),
+    ("--match", "match", Some("a regular expression")),
+    ("--host", "host", Some("a host")),
+    ("--ban", "ban", Some("a ban")),
+    ("--all", "all", None),
+    ("--soft", "soft", None),
+    ("--zone", "zone", Some("a zone")),
+];
+
+/// Lines that say which pages.
+fn whole(lines: Vec<String>) -> Result<Vec<String>, OptionsError> {
+    let pages = lines.iter().filter(|line| *line != "soft" && !line.starts_with("zone ")).count();
+    match (pages, lines.iter().any(|line| line == "all")) {
+        (0, _) => Err(OptionsError::NoPages),
+        (1, _) | (_, false) => Ok(lines),
+        (_, true) => Err(OptionsError::AllAndMore),
+    }
+}
+
+fn some(value: String, option: &'static str, what: &'static str) -> Result<String, OptionsError> {
+    // An empty one, as of a variable of a shell that is not set, would mean other pages.
+    if value.trim().is_empty() { Err(OptionsError::MissingValue(option, what)) } else { Ok(value) }
 }
 
 /// A value that is one line of text.
@@ -135,7 +210,7 @@ mod tests {
 
     fn parsed(line: &str) -> Result<Option<Ask>, String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        parse(&words, false).map_err(|error| error.to_string())
+        parse(&words, Verb::Why).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -166,7 +241,7 @@ mod tests {
     fn a_request_is_written_as_for_curl() {
         let parsed = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            parse(&words, true).map(|asked| asked.map(|asked| asked.what)).map_err(|error| error.to_string())
+            parse(&words, Verb::Explain).map(|asked| asked.map(|asked| asked.what)).map_err(|error| error.to_string())
         };
         let words = ["-X", "POST", "http://a/b", "-H", "Cookie: a=b", "-HX: y", "--from", "::1", "--json", "-c", "f"];
         let expected = What::Explain {
@@ -179,6 +254,40 @@ mod tests {
         assert_eq!(parsed(&[]), Err("\"explain\" requires a URL".to_owned()));
         assert_eq!(parsed(&["a", "b"]), Err("invalid option: \"b\"".to_owned()));
         assert_eq!(parsed(&["a", "-H", "X: y\nZ: a"]), Err("option \"-H\" has a value of several lines".to_owned()));
+    }
+
+    #[test]
+    fn pages_to_purge_are_written_as_the_server_reads_them() {
+        let parsed = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let asked = parse(&words, Verb::Purge).map_err(|error| error.to_string())?;
+            match asked.map(|asked| asked.what) {
+                Some(What::Purge { lines }) => Ok(lines.join("\n")),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (words, expected) in [
+            (&["http://a/b", "http://a/c"][..], "url http://a/b\nurl http://a/c"),
+            (&["--tag", "a b", "--tag=c", "--soft"], "tag a b\ntag c\nsoft"),
+            (&["--zone", "pages", "--all"], "zone pages\nall"),
+            (&["--prefix", "a/b", "--match", "^/x", "--host", "a"], "prefix a/b\nmatch ^/x\nhost a"),
+            (&["--ban", "obj.age > 1h", "--json", "-c", "f"], "ban obj.age > 1h"),
+        ] {
+            assert_eq!(parsed(words), Ok(expected.to_owned()), "{words:?}");
+        }
+        let nothing = "\"purge\" requires a URL, --tag, --prefix, --match, --host, --ban or --all";
+        for (words, expected) in [
+            (&[][..], nothing),
+            (&["--soft", "--zone", "a"], nothing),
+            (&["--all", "a"], "--all means all pages: leave out the others, or --all"),
+            (&["--tag"], "option \"--tag\" requires a tag"),
+            (&["--tag", ""], "option \"--tag\" requires a tag"),
+            (&[""], "option \"URL\" requires a URL"),
+            (&["--tag", "a\nall"], "option \"--tag\" has a value of several lines"),
+            (&["-X", "GET", "a"], "invalid option: \"-X\""),
+        ] {
+            assert_eq!(parsed(words), Err(expected.to_owned()), "{words:?}");
+        }
     }
 
     #[test]

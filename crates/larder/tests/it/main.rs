@@ -39,6 +39,7 @@ mod packaged;
 mod plugins;
 mod purge;
 mod purge_from;
+mod purge_words;
 mod recipes;
 mod refetch;
 mod refusals;

@@ -1,0 +1,252 @@
+//! What an operator wants purged, of all zones or of one: `larder purge`. It is sent in lines:
+//!
+//! ```text
+//! soft
+//! zone pages
+//! url http://a.example/page
+//! tag news
+//! end
+//! ```
+//! The last line says that it is whole: half a line would mean other pages.
+
+use std::sync::Arc;
+
+use larder_cache::{How, Selection, UriTest, Zone};
+
+use super::deeds::{self, Deed, Meant};
+use crate::bans;
+
+/// Which pages, and how they go.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    how: How,
+    /// The name of the zone; `None` for all.
+    zone: Option<String>,
+    parts: Vec<Part>,
+}
+
+/// Some of them.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Url(String),
+    Prefix(String),
+    Match(String),
+    Host(String),
+    Tag(String),
+    Ban(String),
+    All,
+}
+
+impl Wanted {
+    /// Reads the lines.
+    pub fn parse(lines: &str) -> Result<Self, String> {
+        let mut wanted = Self { how: How::Hard, zone: None, parts: Vec::new() };
+        let lines = lines.trim_end_matches('\n').strip_suffix("\nend").ok_or(NOT_WHOLE)?;
+        for line in lines.lines() {
+            let (word, value) = line.split_once(' ').unwrap_or((line, ""));
+            if value.is_empty() != matches!(word, "soft" | "all") {
+                return Err(format!("\"{line}\" cannot be understood"));
+            }
+            let value = value.to_owned();
+            match word {
+                "soft" => wanted.how = How::Soft,
+                "zone" => wanted.zone = Some(value),
+                "url" => wanted.parts.push(Part::Url(value)),
+                "prefix" => wanted.parts.push(Part::Prefix(value)),
+                "match" => wanted.parts.push(Part::Match(value)),
+                "host" => wanted.parts.push(Part::Host(value)),
+                "tag" => wanted.parts.push(Part::Tag(value)),
+                "ban" => wanted.parts.push(Part::Ban(value)),
+                "all" => wanted.parts.push(Part::All),
+                _ => return Err(format!("\"{word}\" is unknown: is the server an older one?")),
+            }
+        }
+        if wanted.parts.is_empty() { Err("it does not say which pages".to_owned()) } else { Ok(wanted) }
+    }
+
+    /// What has to be done to these zones. An error says why a part cannot be, and then nothing is.
+    pub fn planned(&self, zones: &[Arc<Zone>]) -> Result<Vec<Deed>, String> {
+        let zones: Vec<&Arc<Zone>> = match &self.zone {
+            None => zones.iter().collect(),
+            Some(name) => vec![zones.iter().find(|zone| zone.name() == name).ok_or_else(|| {
+                let names: Vec<&str> = zones.iter().map(|zone| zone.name()).collect();
+                format!("there is no zone \"{name}\"; there are: {}", names.join(", "))
+            })?],
+        };
+        let mut tags = Vec::new();
+        let mut all = Vec::new();
+        let selected = |selection| Meant::Selected(selection, self.how);
+        for part in &self.parts {
+            match part {
+                Part::Url(url) => {
+                    let Place { host, uri } = Place::of(url)?;
+                    let uri = if uri.ends_with('*') { UriTest::Like(bytes(uri)) } else { UriTest::Is(bytes(uri)) };
+                    all.push(selected(Selection::Url { host, uri }));
+                }
+                Part::Prefix(url) => {
+                    let Place { host, uri } = Place::of(url)?;
+                    let uri = UriTest::Like([uri.as_bytes(), b"*"].concat().into());
+                    all.push(selected(Selection::Url { host, uri }));
+                }
+                Part::Match(regex) => {
+                    let regex = bans::pattern(regex).map_err(|refused| refused.to_string())?;
+                    all.push(selected(Selection::Url { host: None, uri: UriTest::Matches(regex) }));
+                }
+                Part::Host(host) => all.push(selected(Selection::Host(without_port(host)))),
+                Part::Tag(tag) => tags.extend(larder_cache::split_tags(tag.as_bytes()).map(Box::from)),
+                Part::Ban(_) if self.how == How::Soft => return Err("a ban is hard: leave out --soft".to_owned()),
+                Part::Ban(text) => all.push(deeds::ban(&text.split_ascii_whitespace().collect::<Vec<_>>())?),
+                Part::All => all.push(selected(Selection::All)),
+            }
+        }
+        if !tags.is_empty() {
+            if !zones.iter().any(|zone| zone.has_tags()) {
+                return Err("pages have no tags here: larder_cache_tags says which fields have them".to_owned());
+            }
+            all.extend(deeds::in_parts(tags).into_iter().map(|tags| selected(Selection::Tags(tags))));
+        }
+        let of_zone = |zone: &&Arc<Zone>| {
+            let zone = Arc::clone(zone);
+            all.iter().map(move |meant| Deed { zone: Arc::clone(&zone), meant: meant.clone() }).collect::<Vec<_>>()
+        };
+        Ok(zones.iter().flat_map(of_zone).collect())
+    }
+}
+
+/// Where a URL leads.
+struct Place<'a> {
+    /// `None` for all.
+    host: Option<Box<[u8]>>,
+    /// Path and query.
+    uri: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(url: &'a str) -> Result<Self, String> {
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || url.len() > URL_BYTES_MAX {
+            return Err(format!("\"{url}\" is no URL"));
+        }
+        let url = url.split('#').next().unwrap_or_default();
+        let rest = ["http://", "https://"].iter().find_map(|scheme| {
+            url.get(..scheme.len())
+                .filter(|start| start.eq_ignore_ascii_case(scheme))
+                .and_then(|_| url.get(scheme.len()..))
+        });
+        let rest = match rest {
+            None if url.starts_with('/') => return Ok(Self { host: None, uri: url }),
+            None if url.contains("://") => return Err(format!("\"{url}\" is neither http nor https")),
+            None => url,
+            Some(rest) => rest,
+        };
+        let (host, uri) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        match (host, uri) {
+            ("", _) => Err(format!("\"{url}\" has no host")),
+            (_, "") => Ok(Self { host: Some(without_port(host)), uri: "/" }),
+            (_, uri) if uri.starts_with('?') => Err(format!("\"{url}\" has no path: write a \"/\" before the \"?\"")),
+            (host, uri) => Ok(Self { host: Some(without_port(host)), uri }),
+        }
+    }
+}
+
+/// A host as pages know it.
+fn without_port(host: &str) -> Box<[u8]> {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => bytes(name),
+        _ => bytes(host),
+    }
+}
+
+fn bytes(text: &str) -> Box<[u8]> {
+    text.as_bytes().into()
+}
+
+const NOT_WHOLE: &str = "it has no end, and may mean more or less than it says";
+/// How long a URL may be: each byte may be noted as three.
+const URL_BYTES_MAX: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use larder_cache::ZoneLimits;
+
+    use super::*;
+
+    fn zones() -> Vec<Arc<Zone>> {
+        let limits = ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) };
+        let zones = vec![Zone::new("pages", limits), Zone::new("others", limits)];
+        zones[0].set_tag_fields(&["xkey"]);
+        zones
+    }
+
+    /// What is done, as zone and the words of the purge.
+    fn shown(lines: &str) -> Result<Vec<String>, String> {
+        let shown = |deed: &Deed| {
+            let what = match &deed.meant {
+                Meant::Banned(condition) => format!("ban {}", condition.text()),
+                Meant::Selected(selection, how) => {
+                    let zone = Zone::new("", ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) });
+                    zone.set_tag_fields(&["xkey"]);
+                    zone.purge_selected(selection.clone(), *how, larder_http::Time(1)).expect("it is short");
+                    match (selection, how) {
+                        // It is no ban.
+                        (Selection::All, How::Hard) => "all".to_owned(),
+                        _ => zone.bans()[0].text.clone(),
+                    }
+                }
+            };
+            format!("{}: {what}", deed.zone.name())
+        };
+        Ok(Wanted::parse(lines)?.planned(&zones())?.iter().map(shown).collect())
+    }
+
+    #[test]
+    fn parts_mean_pages_of_all_zones_or_of_one() {
+        for (lines, expected) in [
+            ("url http://a.example/b?c=d\n", "purge hard url a.example is /b?c=d"),
+            ("url HTTPS://a.example:8443/b#c\n", "purge hard url a.example is /b"),
+            ("url a.example\n", "purge hard url a.example is /"),
+            ("url /b\n", "purge hard url * is /b"),
+            ("url a.example/b/*\n", "purge hard url a.example like /b/*"),
+            ("url http://[::1]:80/\n", "purge hard url [::1] is /"),
+            ("soft\nprefix a.example/b\n", "purge soft url a.example like /b*"),
+            ("prefix /\n", "purge hard url * like /*"),
+            ("match ^/b.c$\n", "purge hard url * ~ ^/b.c$"),
+            ("host a.example:80\n", "purge hard host a.example"),
+            ("tag a b\ntag c\n", "purge hard tag xkey a b c"),
+            ("ban obj.status == 200\n", "ban obj.status == 200"),
+            ("all\n", "all"),
+        ] {
+            let expected = ["pages", "others"].map(|zone| format!("{zone}: {expected}"));
+            assert_eq!(shown(&format!("{lines}end\n")), Ok(expected.to_vec()), "{lines}");
+            assert_eq!(shown(&format!("zone pages\n{lines}end")), Ok(expected[..1].to_vec()), "{lines}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_or_wrong_does_nothing() {
+        for (lines, expected) in [
+            ("", NOT_WHOLE),
+            ("all", NOT_WHOLE),
+            ("all\nend\nall\n", NOT_WHOLE),
+            ("end\n", NOT_WHOLE),
+            ("soft\nend\n", "it does not say which pages"),
+            ("all\nurl http://a/the-end", NOT_WHOLE),
+            ("all\nurl http://a/end", NOT_WHOLE),
+            ("url\nend\n", "\"url\" cannot be understood"),
+            ("all of it\nend\n", "\"all of it\" cannot be understood"),
+            ("everything a\nend\n", "\"everything\" is unknown: is the server an older one?"),
+            ("url ftp://a/b\nend\n", "\"ftp://a/b\" is neither http nor https"),
+            ("url http:///b\nend\n", "\"http:///b\" has no host"),
+            ("url http://a?b\nend\n", "\"http://a?b\" has no path: write a \"/\" before the \"?\""),
+            ("url a b\nend\n", "\"a b\" is no URL"),
+            ("soft\nban obj.status == 200\nend\n", "a ban is hard: leave out --soft"),
+            ("zone none\nall\nend\n", "there is no zone \"none\"; there are: pages, others"),
+            ("zone others\ntag a\nend\n", "pages have no tags here: larder_cache_tags says which fields have them"),
+            ("all\nend\nall\nend\n", "\"end\" cannot be understood"),
+        ] {
+            assert_eq!(shown(lines), Err(expected.to_owned()), "{lines}");
+        }
+        assert!(shown("all\nmatch (\nend\n").is_err_and(|why| why.starts_with("Regex compile error")));
+    }
+}

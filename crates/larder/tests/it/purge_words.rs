@@ -1,0 +1,142 @@
+//! `larder purge`: a running server is told which pages go.
+
+use larder_testkit::{Answer, Origin, text_of};
+
+use crate::running_varnishd::Varnishd;
+use crate::site::{Setup, Site, cached, run, text};
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m larder_disk=off;
+    proxy_cache_path {DIR}/others keys_zone=others:1m larder_disk=off;
+    proxy_cache_valid 200 1h;
+    proxy_cache_key $request_method$host$request_uri;
+    add_header X-Cache $upstream_cache_status;
+    server {
+        listen 127.0.0.1:{PORT};
+        location / { proxy_pass http://{ORIGIN}; proxy_cache pages; larder_cache_tags X-Tags; }
+        location /others/ { proxy_pass http://{ORIGIN}; proxy_cache others; }
+    }";
+
+const PAGES: [&str; 4] = ["/a", "/a?b", "/blog/1", "/others/a"];
+
+fn site(main: &str) -> (Site, Origin) {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("X-Tags", "all"));
+    origin.answer("/blog/1", Answer::ok("page").field("X-Tags", "all,one"));
+    let site = Setup::new().main(main).name("ORIGIN", origin.address()).start(SITE);
+    (site, origin)
+}
+
+/// What is said of these words: the exit code, and standard output or standard error.
+fn told(site: &Site, words: &[&str]) -> (i32, String) {
+    let output = site.setup().larder_words(&[&["purge"], words].concat());
+    let code = output.status.code().unwrap_or(-1);
+    (code, text_of(if code == 0 { &output.stdout } else { &output.stderr }))
+}
+
+fn fill(site: &Site) {
+    for path in PAGES {
+        site.get_until(path, "the page to be stored", |response| cached(response) == "HIT");
+    }
+}
+
+fn gone(site: &Site) -> Vec<&'static str> {
+    PAGES.into_iter().filter(|path| cached(&site.get(path)) == "MISS").collect()
+}
+
+#[test]
+fn pages_go_by_what_is_said_of_them() {
+    for main in ["daemon off; worker_processes 2;", "daemon off; master_process off;"] {
+        let (site, _origin) = site(main);
+        for (words, expected) in [
+            (&["http://site.test/a"][..], &["/a"][..]),
+            (&["https://site.test:8443/a", "/blog/1"], &["/a", "/blog/1"]),
+            (&["http://other.test/a"], &[]),
+            (&["http://site.test/a*"], &["/a", "/a?b"]),
+            (&["--prefix", "site.test/a"], &["/a", "/a?b"]),
+            (&["--match", "^/[ab]"], &["/a", "/a?b", "/blog/1"]),
+            (&["--match", "/a$"], &["/a", "/others/a"]),
+            (&["--host", "site.test"], &PAGES),
+            (&["--host", "other.test"], &[]),
+            (&["--tag", "one"], &["/blog/1"]),
+            (&["--tag", "all", "--zone", "pages"], &["/a", "/a?b", "/blog/1"]),
+            (&["--all"], &PAGES),
+            (&["--all", "--zone", "others"], &["/others/a"]),
+        ] {
+            fill(&site);
+            let expected_text = format!("Purged: {} pages\n", expected.len());
+            assert_eq!(told(&site, words), (0, expected_text), "{words:?}");
+            assert_eq!(gone(&site), expected, "{words:?}");
+        }
+        fill(&site);
+        let ban = &["--ban", "obj.http.X-Tags ~ one"];
+        assert_eq!(told(&site, ban), (0, "Banned: obj.http.X-Tags ~ one\n".to_owned()));
+        assert_eq!(gone(&site), ["/blog/1"]);
+        fill(&site);
+        let json = told(&site, &["/a", "--soft", "--json"]).1;
+        assert_eq!(json, "{\"purged\":1,\"also_on_disk\":false,\"banned\":[]}\n");
+        assert_eq!(cached(&site.get("/a")), "EXPIRED");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_purges_nothing() {
+    let (site, _origin) = site("daemon off; worker_processes 2;");
+    fill(&site);
+    for (words, why) in [
+        (&["--match", "("][..], "nothing is purged: Regex compile error"),
+        (&["/a", "--match", "("], "nothing is purged: Regex compile error"),
+        (&["--ban", "obj.x"], "nothing is purged: "),
+        (&["--tag", "a", "--zone", "none"], "there is no zone \"none\"; there are: "),
+        (&["ftp://site.test/a"], "\"ftp://site.test/a\" is neither http nor https"),
+        (&["--tag", "one", "--zone", "others"], "pages have no tags here"),
+        (&[], "\"purge\" requires a URL"),
+        (&["--all", "/a"], "--all means all pages"),
+    ] {
+        let (code, told) = told(&site, words);
+        assert!(code == 1 && told.contains(why), "{words:?}: {code} {told}");
+        assert_eq!(gone(&site), [""; 0], "{words:?}");
+    }
+    let setup = site.stop();
+    let output = setup.larder_words(&["purge", "--all"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text_of(&output.stderr).contains("no server answers at"), "{}", text_of(&output.stderr));
+}
+
+/// Pages on a disk alone are meant, and the purge outlives the process.
+#[test]
+fn a_purge_reaches_the_disk() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("X-Tags", "all"));
+    let on_disk = SITE.replace(" larder_disk=off", "");
+    let site = Setup::new().name("ORIGIN", origin.address()).start(&on_disk);
+    fill(&site);
+    let site = site.restart();
+    let expected = "Purged: 0 pages\nWhat is on disk alone is purged too, and not counted.\n";
+    assert_eq!(told(&site, &["--tag", "all"]), (0, expected.to_owned()));
+    let site = site.crash();
+    assert_eq!(gone(&site), ["/a", "/a?b", "/blog/1"]);
+    assert_eq!(text(&site.get("/a")), "page");
+}
+
+#[test]
+fn larder_varnishd_purges_by_its_folder() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=3600"));
+    let port = origin.address().port();
+    let vcl = format!(
+        "vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{port}\"; }}\n\
+         sub vcl_deliver {{ set resp.http.X-Hits = obj.hits; }}"
+    );
+    let varnishd = Varnishd::serve(&vcl, &[]);
+    let hits = || {
+        let response = varnishd.play("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        response.field("X-Hits").unwrap_or_default().to_owned()
+    };
+    assert_eq!(hits(), "0");
+    crate::site::eventually("it is stored", || hits() != "0");
+    let folder = varnishd.folder.join("run").display().to_string();
+    let output = run(["purge", "-n", &folder, "http://a/a"].iter());
+    assert_eq!(text_of(&output.stdout), "Purged: 1 pages\n", "{}", text_of(&output.stderr));
+    assert_eq!(hits(), "0");
+}
