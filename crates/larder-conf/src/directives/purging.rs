@@ -1,6 +1,6 @@
 //! Purging in the words of plugins: `larder_purge_from` says who may, `larder_cache_tags` by which tags.
 
-use super::{Action, Args, DirectiveInfo, HSL, access, directive};
+use super::{Action, Args, DirectiveInfo, HSL, access, directive, origin};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::Level;
@@ -10,6 +10,7 @@ use crate::tree::{Directive, Word};
 pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_purge_from", HSL, Args::AtLeast(1), Action::Level(from)),
     directive("larder_cache_tags", HSL, Args::AtLeast(1), Action::Level(tags)),
+    directive("larder_purge_by_origin", HSL, Args::Flag, Action::Level(by_origin)),
 ];
 
 /// `ADDRESS|NETWORK|key=SECRET...`, or `off`.
@@ -80,6 +81,10 @@ fn tags(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     }
     level.purging().tags = Some(tags);
     Ok(())
+}
+
+fn by_origin(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    origin::flag(&mut level.purging().by_origin, d)
 }
 
 /// Shorter secrets are warned of.

@@ -167,13 +167,15 @@ pub enum Drops {
     Zone,
 }
 
-/// `larder_purge_from` and `larder_cache_tags`: purging of what is cached here.
+/// `larder_purge_from`, `larder_cache_tags` and `larder_purge_by_origin`: purging of what is cached here.
 #[derive(Clone, Debug, Default)]
 pub struct Purging {
     /// `larder_purge_from`; `None` for `off`.
     pub from: Option<PurgeRights>,
     /// `larder_cache_tags`; `None` if nothing is said.
     pub tags: Option<CacheTags>,
+    /// `larder_purge_by_origin`, off.
+    pub by_origin: bool,
 }
 
 /// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.
@@ -200,7 +202,7 @@ impl Purging {
     pub fn tag_names(&self) -> Vec<&str> {
         match &self.tags {
             Some(tags) => tags.names.iter().map(String::as_str).collect(),
-            None if self.from.is_some() => TAG_NAMES.to_vec(),
+            None if self.from.is_some() || self.by_origin => TAG_NAMES.to_vec(),
             None => Vec::new(),
         }
     }

@@ -195,9 +195,7 @@ fn invalidate(policy: &Rfc9111Policy, backend: &Backend, answer: &Fields, ex: &m
 /// The key that a request of this method has.
 fn key_as_of(method: Method, cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let kept = std::mem::take(&mut ex.upstream.cache_key);
-    let sent = std::mem::replace(&mut ex.request.method, method);
-    directives::make_key(cache, backend, ex, cx);
-    ex.request.method = sent;
+    directives::as_of(method, ex, |ex| directives::make_key(cache, backend, ex, cx));
     std::mem::replace(&mut ex.upstream.cache_key, kept)
 }
 

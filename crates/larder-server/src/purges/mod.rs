@@ -6,6 +6,7 @@
 //! larder purge -> wanted::Wanted -> ask/purge.rs: all zones -> deeds::carry_out
 //! ```
 
+pub mod by_origin;
 pub mod deeds;
 pub mod dialects;
 mod patterns;

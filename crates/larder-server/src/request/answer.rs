@@ -15,6 +15,7 @@ use larder_origin::{Answer, FailKind, FetchError};
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
+use crate::purges::deeds::{self, Deed};
 use crate::records;
 use crate::script;
 use crate::site::{Backend, Origin};
@@ -23,7 +24,9 @@ use super::far_range::{self, Arriving};
 use super::fill::{self, Passed};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, response_fields, slice, store};
+use super::{
+    Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, purge_by_origin, response_fields, slice, store,
+};
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
 pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -61,6 +64,9 @@ pub fn answered(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
+    if let Some(deeds) = purge_by_origin::taken(&mut answer.head.fields, ex, cx) {
+        return Slow::PurgeFirst(Box::new(PurgeFirst { deeds, answer, plan, validators: validators.clone() })).into();
+    }
     let status = answer.head.status;
     if !answer.body.is_silent() {
         log_stderr(answer.body.stderr(), address_of_last(ex), ex, cx);
@@ -101,6 +107,31 @@ pub fn answered(
             }
             respond(answer, plan.storing, origin, ex, cx)
         }
+    }
+}
+
+/// An answer that goes on when what its origin purges by it is purged, so that whoever gets it finds no page from before.
+pub struct PurgeFirst {
+    deeds: Vec<Deed>,
+    answer: Answer,
+    plan: Plan,
+    validators: Validators,
+}
+
+/// Purges, and goes on. Disks note it later.
+pub async fn purge_first(first: PurgeFirst, ex: &mut Exchange, cx: &Cx) -> Step {
+    let PurgeFirst { deeds, answer, plan, validators } = first;
+    let now = cx.now();
+    let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
+    let (level, told) =
+        match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
+            Ok(done) => (LogLevel::Info, format!("purged by the origin: {} pages", done.pages)),
+            Err(why) => (LogLevel::Error, format!("\"larder_purge_by_origin\": {why}")),
+        };
+    cx.local.logs.error(cx, ex, level, format_args!("{told}"));
+    match cx.origin(ex) {
+        Some(origin) => answered(answer, plan, origin, &validators, ex, cx),
+        None => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
     }
 }
 

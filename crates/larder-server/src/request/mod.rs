@@ -42,6 +42,7 @@ pub mod plan;
 pub mod proxy_store;
 pub mod pump;
 pub mod purge;
+pub mod purge_by_origin;
 pub mod purge_from;
 pub mod reasons;
 pub mod receive;
@@ -146,6 +147,8 @@ pub enum Slow {
     Film(Box<film::Film>),
     /// Ask the origin.
     Fetch(plan::Plan),
+    /// Purge what an origin purges by its answer, then go on with that.
+    PurgeFirst(Box<answer::PurgeFirst>),
     /// Wait for the whole body of an answer.
     Gather(Box<answer::Gather>),
     /// Wait until a page has been compressed, then send it.
@@ -469,6 +472,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::PurgePages(purges) => purge_from::purge(*purges, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,
+        Slow::PurgeFirst(first) => answer::purge_first(*first, ex, cx).await,
         Slow::Gather(gather) => answer::gather(*gather, ex, cx).await,
         Slow::Form(wait) => compress::wait(*wait).await,
     }

@@ -34,7 +34,8 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Step>> {
         let refused = Step::Synth(Synth::Status(status::FORBIDDEN));
         return dialects::is_purge_method(crate::vars::method_name(ex)).then_some(Err(refused));
     }
-    let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| planned(orders, rule, ex, cx));
+    let has_tags = !rule.tag_fields.is_empty();
+    let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| planned(orders, has_tags, ex, cx));
     Some(Ok(match purges {
         Ok(deeds) => Slow::PurgePages(Box::new(Purges(deeds))).into(),
         Err(why) => {
@@ -88,7 +89,7 @@ const BEARER: &[u8] = b"Bearer ";
 const SECRET_FIELDS: [&str; 4] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "X-Invalidate-Token"];
 
 /// What has to be done for these orders. An error says why one of them cannot be carried out, and then none is.
-fn planned(orders: Vec<Order>, rule: &PurgeRule, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
+pub fn planned(orders: Vec<Order>, has_tags: bool, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
     let zones = zones(ex, cx)?;
     let host: Box<[u8]> = store::host_of(ex, cx).into();
     let mut deeds = Vec::new();
@@ -106,7 +107,7 @@ fn planned(orders: Vec<Order>, rule: &PurgeRule, ex: &mut Exchange, cx: &Cx) -> 
                 vec![Selection::Url { host: of_host.then(|| host.clone()), uri: uri_test(uri)? }]
             }
             What::Host => vec![Selection::Host(host.clone())],
-            What::Tags(_) if rule.tag_fields.is_empty() => {
+            What::Tags(_) if !has_tags => {
                 return Err("pages have no tags here: \"larder_cache_tags\" is off".to_owned());
             }
             What::Tags(tags) => deeds::in_parts(tags).into_iter().map(Selection::Tags).collect(),

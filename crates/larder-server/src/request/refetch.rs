@@ -28,6 +28,7 @@ pub fn only_of_refetches(step: Step) -> Step {
     match step {
         Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() => Slow::Fetch(plan).into(),
         Step::Slow(Slow::Gather(gather)) => Slow::Gather(gather).into(),
+        Step::Slow(Slow::PurgeFirst(first)) => Slow::PurgeFirst(first).into(),
         Step::Slow(_)
         | Step::Route(_)
         | Step::Find

@@ -236,7 +236,9 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         | Step::Page(_)
         | Step::Part(_)
         | Step::Abort
-        | Step::Slow(Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_) | Slow::Gather(_) | Slow::Hold(_)) => {
+        | Step::Slow(
+            Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_) | Slow::PurgeFirst(_) | Slow::Gather(_) | Slow::Hold(_),
+        ) => {
             return step;
         }
         Step::Deliver(response) => return Step::Part(page::laid_out(response, ex, cx)),

@@ -124,6 +124,7 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
         | Slow::Load(_)
         | Slow::Purge(_)
         | Slow::PurgePages(_)
+        | Slow::PurgeFirst(_)
         | Slow::Film(_)
         | Slow::Fetch(_)
         | Slow::Gather(_)

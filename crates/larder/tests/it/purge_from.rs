@@ -312,3 +312,51 @@ fn pages_behind_a_vcl_go_without_a_word_in_it() {
         assert_eq!(cached(&site.get("/a")), "0", "{path} {fields}");
     }
 }
+
+const BY_ORIGIN: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        proxy_cache pages;
+        proxy_cache_key $host$request_uri;
+        proxy_cache_valid 200 1h;
+        location / { proxy_pass http://{ORIGIN}; larder_purge_by_origin on; }
+        location /off/ { proxy_pass http://{ORIGIN}; }
+    }";
+
+#[test]
+fn an_origin_purges_by_its_answer_before_the_visitor_gets_that() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = start(&origin, BY_ORIGIN);
+    let pages = ["/a", "/blog/1", "/blog/2"];
+    for (number, (field, value, gone)) in [
+        ("X-Larder-Purge", "tag=one", &pages[..]),
+        ("X-Larder-Purge", "tag=none url=/a", &["/a"]),
+        ("X-Larder-Purge", "url=/blog/*", &["/blog/1", "/blog/2"]),
+        ("X-LiteSpeed-Purge", "public,/blog/1", &["/blog/1"]),
+        ("X-LiteSpeed-Purge", "*", &pages),
+        ("X-Larder-Purge", "all", &pages),
+        ("X-Larder-Purge", "tag=one everything", &[]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fill(&site, &pages);
+        let path = format!("/save/{number}");
+        origin.answer(
+            path.as_str(),
+            Answer::status("303 See Other").field("Location", "/a").field(field, value).body(""),
+        );
+        let saved = site.ask("POST", &path, "Content-Length: 0\r\n");
+        assert_eq!((saved.status, saved.field(field)), (303, None), "{value}");
+        let missed: Vec<_> = pages.into_iter().filter(|path| cached(&site.get(path)) == "MISS").collect();
+        assert_eq!(missed, gone, "{value}");
+    }
+    site.wait_for_log("\"larder_purge_by_origin\": nothing is purged: \"X-Larder-Purge: everything\" is unknown");
+    fill(&site, &pages);
+    origin.answer("/off/save", Answer::ok("saved").field("X-Larder-Purge", "all"));
+    assert_eq!(site.ask("POST", "/off/save", "Content-Length: 0\r\n").field("X-Larder-Purge"), Some("all"));
+    assert!(pages.iter().all(|path| cached(&site.get(path)) == "HIT"));
+}

@@ -1,0 +1,38 @@
+//! Purging by a field of an answer: `larder_purge_by_origin`.
+
+use std::sync::Arc;
+
+use larder_conf::model::LogLevel;
+use larder_http::Fields;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::purges::by_origin;
+use crate::purges::deeds::Deed;
+
+use super::purge_from;
+
+/// Takes the fields out of an answer, and returns what they have done; `None` if that is nothing. What cannot be understood
+/// is logged, and does nothing.
+pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec<Deed>> {
+    let purging = &cx.loc(ex).settings.purging;
+    if !purging.by_origin || !by_origin::FIELDS.iter().any(|name| fields.contains(name)) {
+        return None;
+    }
+    let orders = by_origin::orders(fields);
+    let own = Arc::make_mut(fields);
+    for name in by_origin::FIELDS {
+        own.remove(name);
+    }
+    let has_tags = !purging.tag_names().is_empty();
+    let deeds =
+        orders.map_err(|wrong| wrong.to_string()).and_then(|orders| purge_from::planned(orders, has_tags, ex, cx));
+    match deeds {
+        Ok(deeds) => Some(deeds).filter(|deeds| !deeds.is_empty()),
+        Err(why) => {
+            let text = format_args!("\"larder_purge_by_origin\": nothing is purged: {why}");
+            cx.local.logs.error(cx, ex, LogLevel::Error, text);
+            None
+        }
+    }
+}
