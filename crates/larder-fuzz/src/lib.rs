@@ -13,6 +13,7 @@ mod heads;
 mod mutate;
 mod origin;
 mod pieces;
+mod purge;
 mod uri;
 mod vcl;
 mod vsl;
@@ -24,6 +25,7 @@ pub use h2::{h2_frames, hpack};
 pub use heads::{chunked, proxy_header, request_head, response_head};
 pub use mutate::Mutator;
 pub use origin::{dns, fastcgi};
+pub use purge::purge;
 pub use uri::uri;
 pub use vcl::vcl;
 pub use vsl::{vsl_frames, vsl_query};
@@ -32,7 +34,7 @@ pub use vsl::{vsl_frames, vsl_query};
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their fuzz targets and of their folders in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("request_head", request_head),
     ("chunked", chunked),
     ("response_head", response_head),
@@ -50,4 +52,5 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("vcl", vcl),
     ("vsl_frames", vsl_frames),
     ("vsl_query", vsl_query),
+    ("purge", purge),
 ];

@@ -74,7 +74,12 @@ fn literal(tag: &[u8]) -> Option<Box<[u8]>> {
     while let Some(&byte) = rest.next() {
         match byte {
             // Before a letter or a digit it is a class or a reference.
-            b'\\' => bytes.push(*rest.next().filter(|byte| !byte.is_ascii_alphanumeric())?),
+            b'\\' => {
+                let is_itself = |byte: &&u8| !byte.is_ascii_alphanumeric() && !b" \t,".contains(byte);
+                bytes.push(*rest.next().filter(is_itself)?);
+            }
+            // No page has such a tag, and an expression may find more.
+            b' ' | b'\t' | b',' => return None,
             b'^' | b'$' | b'*' | b'+' | b'?' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' => return None,
             byte => bytes.push(byte),
         }
@@ -142,6 +147,8 @@ mod tests {
             "a{2}",
             "(^|,)(a|b+)(,|$)",
             "(^|,)(,|$)",
+            "((^|,)a b(,|$))",
+            "(^|,)(a|b,c)(,|$)",
         ] {
             assert_eq!(tags(value.as_bytes()), None, "{value}");
         }
