@@ -49,12 +49,6 @@ impl PreparedRules {
         prepared.rules == self.fingerprint
     }
 
-    /// Whether pages keep the date of their origin, and are sent with their age.
-    #[inline]
-    pub fn tells_age(&self) -> bool {
-        self.rules.tells_age
-    }
-
     /// Lays out the fields of a page, with `with_block` also as a field block of HTTP/2. `None` if they are not the
     /// same for every request.
     pub fn prepare(&self, fields: &Fields, with_block: bool) -> Option<Prepared> {

@@ -81,8 +81,23 @@ pub fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) 
     as_of(Method::Get, ex, make)
 }
 
+/// The keys of the page of a request: that of a GET, and that of a HEAD where it has one of its own. The last one stays in
+/// `ex.upstream.cache_key`.
+pub fn page_keys(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<Vec<u8>> {
+    target::note_proxy_host(backend, ex, cx);
+    let of = |method| {
+        as_of(method, ex, |ex| {
+            make_key(cache, backend, ex, cx);
+            ex.upstream.cache_key.clone()
+        })
+    };
+    let mut keys = [Method::Get, Method::Head].map(of).to_vec();
+    keys.dedup();
+    keys
+}
+
 /// A key with the method in it means the page that this method has made, GET or HEAD.
-pub fn as_of<T>(method: Method, ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
+fn as_of<T>(method: Method, ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
     let sent = std::mem::replace(&mut ex.request.method, method);
     let made = make(ex);
     ex.request.method = sent;
@@ -160,21 +175,8 @@ fn allows_stale(directive: UseStale, says: Says, why: Why) -> bool {
     }
 }
 
-/// `*_cache_revalidate` and `proxy_cache_convert_head`.
+/// `proxy_cache_convert_head`; `stale` is the stored page if it is to be confirmed.
 pub fn question(
-    policy: &Directives,
-    backend: &Backend,
-    stale: Option<&Object>,
-    stores: bool,
-    ex: &mut Exchange,
-    cx: &Cx,
-) -> Question {
-    let stale = stale.filter(|_| policy.settings.model.cache.revalidate);
-    question_about(policy, backend, stale, stores, ex, cx)
-}
-
-/// What the origin is asked about the page, which is to be confirmed if it is there.
-pub fn question_about(
     policy: &Directives,
     backend: &Backend,
     stale: Option<&Object>,

@@ -411,8 +411,12 @@ pub fn prepare(origin: &Origin, stale: Option<&Object>, ex: &mut Exchange, cx: &
 /// What the origin is asked about the page. `stale` is the stored one; `stores` says that there is a right to store.
 pub fn question(origin: &Origin, stale: Option<&Object>, stores: bool, ex: &mut Exchange, cx: &Cx) -> Question {
     match &origin.policy {
-        Policy::Directives(policy) => directives::question(policy, &origin.backend, stale, stores, ex, cx),
-        Policy::Rfc9111(policy) => rfc9111::question(policy, &origin.backend, stale, stores, ex, cx),
+        Policy::Directives(policy) => {
+            let stale = stale.filter(|_| policy.settings.model.cache.revalidate);
+            directives::question(policy, &origin.backend, stale, stores, ex, cx)
+        }
+        // A page that has a validator is always to be confirmed (RFC 9111 §4.3.1).
+        Policy::Rfc9111(policy) => directives::question(&policy.directives, &origin.backend, stale, stores, ex, cx),
         Policy::Vcl(_) => vcl::question(stores),
         #[cfg(test)]
         Policy::Written => written::question(stores, ex),

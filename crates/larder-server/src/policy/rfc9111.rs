@@ -16,11 +16,10 @@ use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_da
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slicing};
-use crate::site::{Backend, CachePolicy, Rfc9111Policy};
-use crate::target;
+use crate::site::{Backend, Rfc9111Policy};
 
 use super::directives::{self, UNCACHEABLE_FOR};
-use super::{Ask, Confirmed, Found, Judgement, Keep, Kept, Lifetime, OnStale, Question, Turn, Validators, Why};
+use super::{Ask, Confirmed, Found, Judgement, Keep, Kept, Lifetime, OnStale, Turn, Validators, Why};
 
 /// As the directives have it. Preconditions that only the origin can evaluate go to it (RFC 9111 §4.3.2).
 pub fn ask(policy: &Rfc9111Policy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Ask {
@@ -129,18 +128,6 @@ pub fn may_be_stale(policy: &Rfc9111Policy, object: &Object, why: Why, ex: &Exch
 /// How long after its time a page may be delivered because its origin cannot be reached.
 const AWAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A page that has a validator is always to be confirmed (§4.3.1).
-pub fn question(
-    policy: &Rfc9111Policy,
-    backend: &Backend,
-    stale: Option<&Object>,
-    stores: bool,
-    ex: &mut Exchange,
-    cx: &Cx,
-) -> Question {
-    directives::question_about(&policy.directives, backend, stale, stores, ex, cx)
-}
-
 /// Takes fields of the connection out of an answer, dates it, and drops what it makes invalid.
 pub fn received(policy: &Rfc9111Policy, backend: &Backend, answer: &mut ResponseHead, ex: &mut Exchange, cx: &Cx) {
     drop_nominated(policy, answer);
@@ -185,18 +172,11 @@ fn drop_nominated(policy: &Rfc9111Policy, answer: &mut ResponseHead) {
 fn invalidate(policy: &Rfc9111Policy, backend: &Backend, answer: &Fields, ex: &mut Exchange, cx: &Cx) {
     let Some(cache) = &policy.directives.cache else { return };
     let Ok(Some(zone)) = directives::zone(cache, ex, cx) else { return };
-    target::note_proxy_host(backend, ex, cx);
-    for method in [Method::Get, Method::Head] {
-        let key = key_as_of(method, cache, backend, ex, cx);
+    let own = std::mem::take(&mut ex.upstream.cache_key);
+    for key in directives::page_keys(cache, backend, ex, cx) {
         drop_pages(&key, answer, cx.zone(zone), ex, cx);
     }
-}
-
-/// The key that a request of this method has.
-fn key_as_of(method: Method, cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
-    let kept = std::mem::take(&mut ex.upstream.cache_key);
-    directives::as_of(method, ex, |ex| directives::make_key(cache, backend, ex, cx));
-    std::mem::replace(&mut ex.upstream.cache_key, kept)
+    ex.upstream.cache_key = own;
 }
 
 /// Drops the page of a key, and those of the URLs that an answer names.
@@ -309,13 +289,13 @@ fn said(policy: &Rfc9111Policy, fields: &Fields, now: Time) -> Result<Said, &'st
         true => Accel::Silent,
         false => accel_expires(fields, now),
     };
-    let lifetime = match accel {
+    match accel {
         Accel::No => return Err("X-Accel-Expires"),
-        Accel::Until(until) => Some(until.map(|until| until.since(now).as_secs())),
-        Accel::Silent => None,
-    };
-    if let Some(max_age) = lifetime {
-        return Ok(Said { max_age, is_targeted: true, ..Said::default() });
+        Accel::Until(until) => {
+            let max_age = until.map(|until| until.since(now).as_secs());
+            return Ok(Said { max_age, is_targeted: true, ..Said::default() });
+        }
+        Accel::Silent => {}
     }
     let mut said = match ignored.cache_control {
         true => Said::default(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Selection, UriTest};
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Method, status};
+use larder_http::{Fields, status};
 use subtle::ConstantTimeEq;
 
 use crate::bans;
@@ -18,7 +18,6 @@ use crate::policy::directives;
 use crate::purges::deeds::{self, Deed, Meant};
 use crate::purges::{Order, Uri, What, Wrong, dialects};
 use crate::site::{Handler, Keeps, PurgeRule};
-use crate::target;
 
 use super::{Content, Response, Slow, Step, Synth, store};
 
@@ -160,15 +159,7 @@ fn own_keys(ex: &mut Exchange, cx: &Cx) -> Result<Option<Keys>, String> {
     let Some(zone) = directives::zone(cache, ex, cx).map_err(|name| format!("cache \"{name}\" not found"))? else {
         return Ok(None);
     };
-    target::note_proxy_host(&origin.backend, ex, cx);
-    let mut keys = [Method::Get, Method::Head].map(|method| {
-        directives::as_of(method, ex, |ex| {
-            directives::make_key(cache, &origin.backend, ex, cx);
-            ex.upstream.cache_key.clone()
-        })
-    });
-    let all = if keys[0] == keys[1] { &mut keys[..1] } else { &mut keys[..] };
-    Ok(Some(Keys { zone, keys: all.iter_mut().map(std::mem::take).collect() }))
+    Ok(Some(Keys { zone, keys: directives::page_keys(cache, &origin.backend, ex, cx) }))
 }
 
 /// Keys in a zone.
