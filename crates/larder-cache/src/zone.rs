@@ -80,9 +80,6 @@ struct Workers {
     gone: ZoneStats,
 }
 
-/// How long a lookup waits for bans from disk that another thread is taking over.
-const TAKING_OVER_WAIT: Duration = Duration::from_millis(2);
-
 impl Zone {
     /// An empty zone with memory of its own, and no disk.
     pub fn new(name: impl Into<Box<str>>, limits: ZoneLimits) -> Arc<Self> {
@@ -262,14 +259,14 @@ impl Zone {
         }
     }
 
-    /// As [`take_over_bans`](Self::take_over_bans), for who serves: waits for another thread that does it no longer than a
-    /// few bans take. False if that is not enough: until it has done so, pages from disk may be banned.
+    /// As [`take_over_bans`](Self::take_over_bans), without waiting for another thread that does it. False if there is
+    /// one: until it has done so, pages from disk may be banned.
     pub(crate) fn knows_bans(&self) -> bool {
         let shelves = self.shelves.load();
         if shelves.are_bans_known() {
             return true;
         }
-        let Some(_taking_over) = self.taking_over.try_lock_for(TAKING_OVER_WAIT) else { return false };
+        let Some(_taking_over) = self.taking_over.try_lock() else { return false };
         self.take_over_from(&shelves);
         true
     }
