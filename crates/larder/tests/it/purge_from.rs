@@ -282,8 +282,10 @@ fn tags_reach_pages_on_disk_and_those_from_before_a_reload() {
     assert_eq!(cached(&site.get("/a")), "MISS");
     fill(&site, &["/a", "/b"]);
     let site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("2 pages") == 1);
     assert_eq!(cached(&site.get("/b")), "HIT", "it is from disk");
     let site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("2 pages") == 2);
     assert_eq!(site.ask("PURGE", "/", "Surrogate-Key: one\r\n").status, 200);
     assert_eq!([cached(&site.get("/a")), cached(&site.get("/b"))], ["MISS", "MISS"]);
     fill(&site, &["/a"]);
