@@ -40,6 +40,28 @@ impl<'a> KeyRef<'a> {
     }
 }
 
+/// What follows the key of a page in that of a part of it that is kept alone. No key of a page ends so: neither URLs nor
+/// fields have a zero byte.
+pub const PART: &[u8] = b"\0part";
+
+/// The key of the page that a key is of: the key itself, or that of its page for a part.
+pub(crate) fn page_of(key: &[u8]) -> &[u8] {
+    key.strip_suffix(PART).unwrap_or(key)
+}
+
+/// The hash of the key of the page that a key with this hash is of.
+pub(crate) fn page_hash(key: &[u8], hash: u64) -> u64 {
+    match key.strip_suffix(PART) {
+        None => hash,
+        Some(page) => KeyRef::new(page).shelf_hash(),
+    }
+}
+
+/// The key of the part of a page.
+pub(crate) fn of_part(key: &[u8]) -> Vec<u8> {
+    [key, PART].concat()
+}
+
 /// The secret of the process, from the random numbers that the standard library gets of the system.
 pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();

@@ -50,7 +50,7 @@ pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};
 pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
-pub use key::KeyRef;
+pub use key::{KeyRef, PART};
 pub use loading::Loading;
 pub use lookup::{HitRef, Verdict};
 pub use memory::Memory;

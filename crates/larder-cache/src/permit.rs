@@ -12,7 +12,7 @@ use crate::bans::Tested;
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
 use crate::front::Front;
-use crate::key::KeyRef;
+use crate::key::{self, KeyRef};
 use crate::object::Object;
 use crate::stamps::Moment;
 use crate::url::Located;
@@ -80,6 +80,11 @@ impl Permit {
         Self { zone: Arc::clone(zone), entry: Arc::clone(entry), since: zone.moment(), role }
     }
 
+    /// When the fetch began.
+    pub fn since(&self) -> Moment {
+        self.since
+    }
+
     /// Has what is stored be meant by all bans and purges since then, instead of since the lookup: the fetch began earlier.
     pub fn fetched_since(&mut self, began: Moment) {
         let Moment { ban, purge } = self.since;
@@ -96,7 +101,9 @@ impl Permit {
 
     /// Whether the key was purged since the fetch began.
     fn is_purged(&self) -> bool {
-        self.zone.stamps.is_purged(self.entry.key_hash(), self.since.purge)
+        // A part is purged with its page.
+        let hash = key::page_hash(self.entry.key_bytes(), self.entry.key_hash());
+        self.zone.stamps.is_purged(hash, self.since.purge)
     }
 
     /// Publishes an object whose head is known and may be stored. Waiting requests stream from its body, and when the

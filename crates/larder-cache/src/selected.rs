@@ -20,7 +20,7 @@ use larder_store::NotKept;
 
 use crate::bans::{Asking, Condition, Effect, Stale, Unread};
 use crate::entry::{Entry, each};
-use crate::key::KeyRef;
+use crate::key::{KeyRef, of_part, page_of};
 use crate::object::Object;
 use crate::selection::{How, Pattern, Selection, TooLong, UriTest, are_of_purge};
 use crate::tags::{TagFields, TagHash};
@@ -84,7 +84,7 @@ impl Purge {
     fn means(&self, page: &Object) -> bool {
         match &self.selection {
             Selection::All => true,
-            Selection::Key(key) => page.with_key(|own| own.is_none_or(|own| *own == **key)),
+            Selection::Key(key) => page.with_key(|own| own.is_none_or(|own| *page_of(own) == **key)),
             Selection::KeyPrefix(prefix) => page.with_key(|own| own.is_none_or(|own| own.starts_with(prefix))),
             Selection::Tags(_) => page.has_any_tag(&self.tags, &self.tag_fields),
             Selection::Host(host) => page.with_url(|url| url.is_none_or(|url| url.host.eq_ignore_ascii_case(host))),
@@ -207,7 +207,10 @@ impl Zone {
     fn visit(self: &Arc<Self>, purge: &Purge, ban: u64, now: Time) -> usize {
         let visit = |entry: &Arc<Entry>| self.visit_entry(entry, purge, ban, now);
         match &purge.selection {
-            Selection::Key(key) => self.entry_there(&KeyRef::new(key)).map_or(0, |entry| visit(&entry)),
+            Selection::Key(key) => {
+                let there = |key: &[u8]| self.entry_there(&KeyRef::new(key)).map_or(0, |entry| visit(&entry));
+                there(key) + there(&of_part(key))
+            }
             Selection::Tags(_) => {
                 let mut hashes: Vec<u64> =
                     purge.tags.iter().chain([&TagHash::ANY]).flat_map(|tag| self.entries_of(*tag)).collect();

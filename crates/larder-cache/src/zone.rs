@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::bans::{Asking, BanStats, Banned, Bans, Condition, Listed, Reader, Unread};
 use crate::entry::{Entry, Peek, each};
-use crate::key::KeyRef;
+use crate::key::{KeyRef, of_part, page_hash};
 use crate::memory::Memory;
 use crate::object::{Home, Object};
 use crate::shelves::{self, Shelves};
@@ -193,9 +193,15 @@ impl Zone {
         (writer, body)
     }
 
-    /// Drops every variant of a key from memory and disk, and returns their number. A running fetch will not be stored.
+    /// Drops every variant of a key from memory and disk, and the part of it that is kept alone, and returns their number. A
+    /// running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
-        self.stamps.purge(key.shelf_hash());
+        self.stamps.purge(page_hash(key.bytes(), key.shelf_hash()));
+        self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now)
+    }
+
+    /// The same for the key of a page or that of a part.
+    fn purge_alone(&self, key: &KeyRef<'_>, now: Time) -> usize {
         let in_memory = self.forget(key);
         let on_disk = self.shelves.load().remove(key.bytes(), now);
         // In between, a lookup may have made a new entry and read the page that was still on disk.

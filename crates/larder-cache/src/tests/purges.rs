@@ -131,3 +131,43 @@ fn what_is_fetched_without_a_permit_is_not_stored_after_a_purge_of_its_key() {
     let hits = (0..8).filter(|number| fetched(&mut worker, format!("b{number}").as_bytes(), began) == "hit two");
     assert!(hits.count() > 4, "other keys are not meant");
 }
+
+#[test]
+fn a_purge_of_a_page_means_the_part_of_it_that_is_kept_alone() {
+    let part = [KEY, PART].concat();
+    let of_key = || Selection::Key(KEY.into());
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    for (number, (purge, after)) in [
+        (None, "miss"),
+        (Some((of_key(), How::Hard)), "miss"),
+        (Some((of_key(), How::Soft)), "stale part updating=false"),
+        (Some((Selection::KeyPrefix(KEY.into()), How::Hard)), "miss"),
+        (Some((Selection::Key(b"other"[..].into()), How::Hard)), "hit part"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        zone.clear_memory();
+        worker.store(&part, "part", 0);
+        worker.store(b"other key", "other", 0);
+        match purge {
+            None => assert_eq!(zone.purge(&KeyRef::new(KEY), at(1)), 1),
+            Some((selection, how)) => {
+                zone.purge_selected(selection, how, at(1)).expect("it is short");
+            }
+        }
+        assert_eq!(told(&worker.ask(&part, &Rules::default(), 1)), after, "purge {number}");
+        assert_eq!(told(&worker.ask(b"other key", &Rules::default(), 1)), "hit other");
+    }
+    // One that is being fetched for nobody in particular is not stored.
+    zone.clear_memory();
+    let began = zone.moment();
+    zone.purge(&KeyRef::new(KEY), at(1));
+    let mut permit = zone.permit(&mut worker.front, &KeyRef::new(&part), at(1)).expect("there is room");
+    permit.fetched_since(began);
+    assert_eq!(permit.since(), began);
+    permit.begin(page(Body::of(Bytes::from_static(b"old"), zone.reserve(3)), 1));
+    drop(permit);
+    assert_eq!(told(&worker.ask(&part, &Rules::default(), 2)), "miss");
+}
