@@ -42,10 +42,10 @@ pub use modules::{ModuleTask, Var, Vars};
 pub use recording::Recording;
 pub use reply::{Choice, Composed, Framing, Reply, Silent};
 pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way, url};
-pub use slicing::{Place, Slice, SliceError, Slicing};
+pub use slicing::{Place, Slice, SliceError, Slicing, place_in};
 pub use ssi::SsiShared;
 pub use tally::{Report, Reported, Tally};
-pub use upstream::{CacheStatus, Upstream};
+pub use upstream::{CacheStatus, Part, Upstream};
 pub use vcl::{AnswerTask, BodyUse, ClientTask, FetchTask, Stage, Top, VclState};
 pub use visit::Visit;
 
@@ -181,6 +181,7 @@ impl Exchange {
         let mut copy = Self::of(self.asked.clone(), self.request.again());
         copy.visit = self.visit.clone();
         copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
+        copy.upstream.part = self.upstream.part;
         copy.eval = self.eval.again();
         copy.vcl = self.vcl.again();
         copy.log = self.log.again();

@@ -145,6 +145,14 @@ impl Slice {
     }
 }
 
+/// Where the body of a 206 lies in its page; `None` if the head does not say it, or what cannot be.
+pub fn place_in(fields: &Fields) -> Option<Place> {
+    match content_range(fields.get_known(Known::ContentRange)?)? {
+        (start, end, Some(total)) if start < end && end <= total => Some(Place { lies: start..end, total }),
+        _ => None,
+    }
+}
+
 /// The first byte of the client's range. It is 0 with several ranges, with one that counts from the end, and with
 /// `If-Range`, which may ask for the whole page.
 fn first_byte(request: &Fields) -> u64 {

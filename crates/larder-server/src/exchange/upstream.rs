@@ -17,6 +17,8 @@ pub struct Upstream {
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
     pub cache_key: Vec<u8>,
+    /// Whether that is the key of a part.
+    pub part: Part,
     /// How many objects of this key a disk has lost since the lookup.
     pub lost_pages: u8,
     /// When this request stops waiting for another request's fetch.
@@ -30,20 +32,48 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// The key of the page, be it that or a part of it that was looked up.
+    pub fn page_key(&self) -> &[u8] {
+        self.cache_key.strip_suffix(larder_cache::PART).unwrap_or(&self.cache_key)
+    }
+
     /// Forgets all, before another location asks. The key keeps its memory.
     pub fn reset(&mut self) {
-        let Self { cache_status, cache_detail, fresh_until, cache_key, lost_pages, lock_until, fields, status, page } =
-            self;
+        let Self {
+            cache_status,
+            cache_detail,
+            fresh_until,
+            cache_key,
+            part,
+            lost_pages,
+            lock_until,
+            fields,
+            status,
+            page,
+        } = self;
         *cache_status = None;
         *cache_detail = "";
         *fresh_until = None;
         cache_key.clear();
+        *part = Part::Unasked;
         *lost_pages = 0;
         *lock_until = None;
         *fields = None;
         *status = None;
         *page = Weak::new();
     }
+}
+
+/// Whether a part of a page is looked for that is kept alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// The page is.
+    #[default]
+    Unasked,
+    /// The part is.
+    Asked,
+    /// The page is again, as there are no parts of it.
+    Over,
 }
 
 /// The cache's verdict, in nginx's words.

@@ -215,6 +215,7 @@ fn validators(stale: Option<&Object>) -> Validators {
     Validators {
         last_modified: object.fields.get_known(Known::LastModified).map(<[u8]>::to_vec),
         etag: object.fields.get_known(Known::Etag).map(<[u8]>::to_vec),
+        rest: None,
     }
 }
 

@@ -138,6 +138,17 @@ pub struct Validators {
     pub last_modified: Option<Vec<u8>>,
     /// `If-None-Match`.
     pub etag: Option<Vec<u8>>,
+    /// What is asked for of a page of which a part is stored.
+    pub rest: Option<Rest>,
+}
+
+/// The rest of a page of which a part is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// `Range`.
+    pub range: Vec<u8>,
+    /// `If-Range`: the strong tag of the part.
+    pub etag: Vec<u8>,
 }
 
 impl Validators {

@@ -15,7 +15,7 @@ use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Slicing};
+use crate::exchange::{Exchange, Part, Slicing};
 use crate::site::{Backend, Rfc9111Policy};
 
 use super::directives::{self, UNCACHEABLE_FOR};
@@ -269,7 +269,7 @@ fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx:
             now,
             configured: directives::valid(status, model),
             may_have_cookies: model.ignore_headers.set_cookie,
-            is_slice: matches!(ex.visit.slicing, Slicing::At(_)),
+            is_slice: matches!(ex.visit.slicing, Slicing::At(_)) || ex.upstream.part == Part::Asked,
         },
     )?;
     let vary = match model.ignore_headers.vary {

@@ -228,7 +228,7 @@ fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut 
             out.extend_from_slice(b"; stored");
         }
     }
-    append_key(&ex.upstream.cache_key, out);
+    append_key(ex.upstream.page_key(), out);
     out.extend_from_slice(b"; detail=\"");
     out.extend_from_slice(status.name().as_bytes());
     if !ex.upstream.cache_detail.is_empty() {

@@ -13,7 +13,7 @@ use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Version, status
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Exchange, Part};
 use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
 use crate::purges::deeds::{self, Deed};
 use crate::records;
@@ -23,6 +23,7 @@ use crate::site::{Backend, Origin};
 use super::far_range::{self, Arriving};
 use super::fill::{self, Passed};
 use super::page::Page;
+use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
 use super::{
     Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, purge_by_origin, response_fields, slice, store,
@@ -58,7 +59,7 @@ fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchang
 /// The origin answered: counts and logs that, asks the policy to judge, and does what it says.
 pub fn answered(
     mut answer: Answer,
-    plan: Plan,
+    mut plan: Plan,
     origin: &Origin,
     validators: &Validators,
     ex: &mut Exchange,
@@ -75,6 +76,16 @@ pub fn answered(
     policy::received(origin, &mut answer.head, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(Arc::clone(&answer.head.fields));
+    part::grow_up(&mut answer, ex);
+    let joined = match part::complete(&mut answer, &mut plan, ex, cx) {
+        Completion::Failed => {
+            note_replaced(&answer, 0, origin, ex, cx);
+            drop(answer);
+            return plan.into();
+        }
+        Completion::Page(joined) => Some(joined),
+        Completion::Other => None,
+    };
     match (policy::judge(origin, &mut answer.head, plan.stale.as_ref(), validators, ex, cx), plan.stale) {
         (Judgement::Instead(detour), stale) => {
             // Its connection is free, or closed, before another fetch begins.
@@ -95,7 +106,7 @@ pub fn answered(
         (Judgement::ErrorPage, _) => {
             let challenges: Vec<Vec<u8>> =
                 answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
-            fill::fill(answer, plan.storing, origin, ex, cx);
+            fill::fill(answer, plan.storing, joined, origin, ex, cx);
             for challenge in challenges {
                 ex.reply.fields.push(b"WWW-Authenticate", &challenge);
             }
@@ -105,7 +116,7 @@ pub fn answered(
             if policy::gathers(origin, ex) && answer.body.content_length() != Some(0) {
                 return Slow::Gather(Box::new(Gather { answer, plan: Plan { stale, ..plan } })).into();
             }
-            respond(answer, plan.storing, origin, ex, cx)
+            respond(answer, plan.storing, joined, origin, ex, cx)
         }
     }
 }
@@ -167,7 +178,7 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
         Some(why) => Err(why),
     };
     match made {
-        Ok(body) => respond(Answer::made(head, body), plan.storing, origin, ex, cx),
+        Ok(body) => respond(Answer::made(head, body), plan.storing, None, origin, ex, cx),
         Err(why) => {
             cx.local.logs.origin_error(cx, ex, LogLevel::Error, address_of_last(ex), format_args!("{why}"));
             let detour = policy::failure(origin, true, ex, cx).unwrap_or(Detour::Fail);
@@ -200,7 +211,7 @@ pub fn instead(detour: Detour, plan: Plan, origin: &Origin, ex: &mut Exchange, c
         }
         Detour::Made(head, body) => {
             let answer = Answer::made(*head, body);
-            respond(answer, plan.storing, origin, ex, cx)
+            respond(answer, plan.storing, None, origin, ex, cx)
         }
     }
 }
@@ -269,7 +280,7 @@ fn revalidated(
         if let Some(storing) = &storing {
             cx.zone(storing.zone()).lost(object, cx.now());
         }
-        return Plan { storing, stale: None }.into();
+        return Plan::new(storing, None).into();
     }
     let backend = &origin.backend;
     let delivered = match policy::confirmed(origin, confirmation, object, ex, cx) {
@@ -353,7 +364,14 @@ fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange
 }
 
 /// Lays the answer out as the response, and starts taking its body.
-fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+fn respond(
+    mut answer: Answer,
+    storing: Option<Storing>,
+    joined: Option<Joined>,
+    origin: &Origin,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Step {
     let fields = Arc::clone(&answer.head.fields);
     ex.reply.status = answer.head.status;
     ex.reply.reason.clear();
@@ -374,25 +392,37 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     let length = match ex.request.method {
         // There is no body to count.
         Method::Head => fields.content_length(),
-        _ => answer.body.content_length(),
+        _ => joined.as_ref().map(|joined| joined.total).or(answer.body.content_length()),
     };
     if slice::is_wrong(length, ex, cx) {
         // Waiters fetch for themselves.
         return Step::Abort;
     }
     let status = answer.head.status;
-    let (body, reader, stored) = match fill::fill(answer, storing, origin, ex, cx) {
+    let zone = storing.as_ref().map(Storing::zone);
+    let (body, reader, stored) = match fill::fill(answer, storing, joined, origin, ex, cx) {
         Passed::Whole(bytes) => {
             let content = Content::Passed(bytes, length);
-            return Step::Deliver(Response { content, last_modified, ranges: ranges(false, origin), conditional });
+            return Step::Deliver(Response {
+                content,
+                last_modified,
+                ranges: ranges(is_whole(ex), origin),
+                conditional,
+            });
         }
         Passed::File(file, len) => {
             let content = Content::File(file, len);
-            return Step::Deliver(Response { content, last_modified, ranges: ranges(false, origin), conditional });
+            return Step::Deliver(Response {
+                content,
+                last_modified,
+                ranges: ranges(is_whole(ex), origin),
+                conditional,
+            });
         }
         Passed::Coming { body, reader, stored } => (body, reader, stored),
     };
     if stored
+        && ex.upstream.part == Part::Unasked
         && far_range::is_passed(
             &Arriving { status, fields: &fields, last_modified, body: &body },
             &origin.backend,
@@ -401,10 +431,20 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
         )
     {
         ex.upstream.cache_detail = far_range::DETAIL;
-        return Plan::pass().into();
+        return zone.and_then(|zone| part::instead(zone, origin, ex)).unwrap_or_else(|| Plan::pass().into());
     }
     let content = Content::Stream(reader, length);
-    Step::Deliver(Response { content, last_modified, ranges: ranges(stored, origin), conditional })
+    Step::Deliver(Response {
+        content,
+        last_modified,
+        ranges: ranges(stored || ex.upstream.part == Part::Over, origin),
+        conditional,
+    })
+}
+
+/// Whether the origin was asked for a range and has answered with the page.
+fn is_whole(ex: &Exchange) -> bool {
+    ex.upstream.part == Part::Over
 }
 
 /// Which ranges may be asked for of an origin's answer.

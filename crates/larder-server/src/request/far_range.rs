@@ -5,7 +5,7 @@
 //! the request to it and does not store the answer.
 
 use larder_cache::Object;
-use larder_http::{Fields, Known, Method, Ranges, status};
+use larder_http::{ByteRange, Fields, Known, Method, Ranges, status};
 use larder_store::{Body, BodyState};
 
 use crate::context::Cx;
@@ -46,50 +46,70 @@ impl<'a> Arriving<'a> {
 pub fn is_passed(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
     let BodyState::Filling { so_far } = page.body.state() else { return false };
     page.status == status::OK
-        && may_ask(page.fields, backend, ex)
-        && start_of_range(page, ex, cx).is_some_and(|start| start > so_far.saturating_add(WAIT_BYTES_MAX))
+        && serves_ranges(page.fields)
+        && goes_on(backend, ex)
+        && page
+            .fields
+            .content_length()
+            .and_then(|total| range_of(page, total, ex, cx))
+            .is_some_and(|range| range.start > so_far.saturating_add(WAIT_BYTES_MAX))
 }
 
-/// Whether the origin would answer a passed request with just the range.
-fn may_ask(page: &Fields, backend: &Backend, ex: &Exchange) -> bool {
-    let serves_ranges = page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"));
+fn serves_ranges(page: &Fields) -> bool {
+    page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"))
+}
+
+/// Whether the origin would be asked for just the range by a passed request.
+pub fn goes_on(backend: &Backend, ex: &Exchange) -> bool {
     let has_conditions = ex.asked.head.fields.iter_known().any(|(known, _, _)| {
         matches!(known, Known::IfModifiedSince | Known::IfUnmodifiedSince | Known::IfNoneMatch | Known::IfMatch)
     });
     let is_plain = ex.request.method == Method::Get
         && ex.request.way.error_status.is_none()
         && !matches!(ex.visit.slicing, Slicing::At(_));
-    serves_ranges && is_plain && !has_conditions && passes_ranges(backend)
+    is_plain && !has_conditions && passes_ranges(backend)
 }
 
-/// Whether the origin gets the client's `Range` as it is.
-fn passes_ranges(backend: &Backend) -> bool {
+/// Whether the origin gets the client's `Range` and `If-Range` as they are.
+pub fn passes_ranges(backend: &Backend) -> bool {
     let sets = match &backend.protocol {
-        Protocol::Http(parts) => parts.set.names.contains_known(Known::Range),
-        Protocol::FastCgi(parts) => parts.params.fields.contains(Known::Range, b"Range"),
+        Protocol::Http(parts) => {
+            [Known::Range, Known::IfRange].iter().any(|name| parts.set.names.contains_known(*name))
+        }
+        Protocol::FastCgi(parts) => {
+            let fields = &parts.params.fields;
+            fields.contains(Known::Range, b"Range") || fields.contains(Known::IfRange, b"If-Range")
+        }
     };
     backend.settings.model.request.pass_headers && !sets
 }
 
-/// Where the range of the response begins; `None` for no range, several, or a response that is compressed.
-fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
-    let settings = &cx.loc(ex).settings;
-    if settings.parts.max_ranges == Some(0) {
-        return None;
-    }
-    let asked = ex.asked.head.fields.get_known(Known::Range)?;
-    let total = page.fields.content_length()?;
-    let etag = page.fields.get_known(Known::Etag);
-    if !conditional::range_applies(&ex.asked.head.fields, page.last_modified, etag) {
-        return None;
-    }
+/// The range of a page of this length that the response has; `None` for no range, several, or a response that is
+/// compressed.
+fn range_of(page: &Arriving<'_>, total: u64, ex: &Exchange, cx: &Cx) -> Option<ByteRange> {
     // A compressed response goes out whole.
     let facts = Facts { status: page.status, fields: page.fields, length: Some(total) };
-    if compress::choose(&facts, ex, cx).shape().is_some() {
+    range_asked(page.fields, page.last_modified, total, ex, cx)
+        .filter(|_| compress::choose(&facts, ex, cx).shape().is_none())
+}
+
+/// The range of a page of this length, with these fields, that is asked for; `None` for no range or several.
+pub fn range_asked(page: &Fields, last_modified: Option<u64>, total: u64, ex: &Exchange, cx: &Cx) -> Option<ByteRange> {
+    if cx.loc(ex).settings.parts.max_ranges == Some(0) {
+        return None;
+    }
+    let fields = &ex.asked.head.fields;
+    let asked = fields.get_known(Known::Range)?;
+    let etag = page.get_known(Known::Etag);
+    let applies = match cx.origin(ex).is_some_and(|origin| origin.policy.is_rfc9111()) {
+        true => conditional::range_applies_strongly(fields, last_modified, etag),
+        false => conditional::range_applies(fields, last_modified, etag),
+    };
+    if !applies {
         return None;
     }
     match larder_http::parse_ranges(asked, total, Some(1)) {
-        Ranges::Ok(ranges) => ranges.first().map(|range| range.start),
+        Ranges::Ok(ranges) => ranges.into_iter().next(),
         Ranges::None | Ranges::Unsatisfiable => None,
     }
 }

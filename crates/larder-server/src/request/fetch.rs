@@ -12,16 +12,17 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
-use crate::exchange::{Exchange, RequestBody, Stage};
+use crate::exchange::{Exchange, Part, RequestBody, Stage};
 use crate::net::Inbound;
 use crate::policy::{self, Question, Validators};
 use crate::records;
 use crate::site::{Origin, Target};
 
 use super::early_hints::Gathered;
+use super::origin_request::passed_on::Extent;
 use super::plan::Plan;
 use super::written_url::{self, By};
-use super::{Step, Synth, answer, early_hints, origin_request, own_files, reasons, resolve};
+use super::{Step, Synth, answer, early_hints, origin_request, own_files, part, reasons, resolve};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -201,13 +202,14 @@ fn ask(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Result<Box<Underway>, Step> {
-    // A page that may be stored is fetched whole, whatever part of it this request wants.
-    let fetches_whole = plan.storing.is_some();
-    let Question { stores, as_get, validators } =
-        policy::question(origin, plan.stale.as_deref(), fetches_whole, ex, cx);
+    let may_store = plan.storing.is_some();
+    let Question { stores, as_get, mut validators } =
+        policy::question(origin, plan.stale.as_deref(), may_store, ex, cx);
     if !stores {
         plan.storing = None;
+        plan.part = None;
     }
+    validators.rest = plan.part.as_deref().and_then(part::rest_of);
     let asked = ex.request.method;
     if as_get {
         ex.request.method = Method::Get;
@@ -228,7 +230,13 @@ fn ask(
         }
         before = Some(worn);
     }
-    let request = origin_request::build(&origin.backend, resolved, fetches_whole && !is_written, &validators, ex, cx);
+    let extent = match may_store && !is_written {
+        false => Extent::AsAsked,
+        true if ex.upstream.part == Part::Asked => Extent::Range,
+        // A page that may be stored is fetched whole, whatever part of it this request wants.
+        true => Extent::Whole,
+    };
+    let request = origin_request::build(&origin.backend, resolved, extent, &validators, ex, cx);
     if let Some(before) = before {
         written_url::take_off(before, ex);
     }

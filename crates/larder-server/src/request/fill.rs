@@ -25,6 +25,7 @@ use crate::records::fetch::Told;
 use crate::site::{Backend, Origin};
 use crate::tempfile;
 
+use super::part::{self, Joined};
 use super::plan::Storing;
 use super::proxy_store::{self, StoredFile};
 use super::store;
@@ -53,8 +54,16 @@ const WHOLE_BYTES_MAX: usize = 64 * 1024;
 const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 /// Decides about storing, and starts the task that takes the body, if there is any to take.
-pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Passed {
-    let length = answer.body.content_length();
+pub fn fill(
+    mut answer: Answer,
+    storing: Option<Storing>,
+    joined: Option<Joined>,
+    origin: &Origin,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Passed {
+    let length = joined.as_ref().map(|joined| joined.total).or(answer.body.content_length());
+    let storing = part::storing_for(&answer, storing, ex, cx);
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);
     let file =
@@ -87,7 +96,11 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         }
         Some((Keep::Until(kept), storing)) => Some((kept, storing)),
     };
-    if kept.is_none() && file.is_none() && backend.limit_rate.is_none() && ex.request.nested.purpose == Purpose::Answer
+    if kept.is_none()
+        && file.is_none()
+        && joined.is_none()
+        && backend.limit_rate.is_none()
+        && ex.request.nested.purpose == Purpose::Answer
     {
         if let Some((file, len)) = answer.body.take_file() {
             account(&mut answer, len, origin, ex, cx);
@@ -123,7 +136,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
     ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
     let counts = policy::counts(origin, ex);
-    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts, told };
+    let wanted = Wanted { permit, kept: file, joined, pace: pace(backend, is_buffered, ex, cx), counts, told };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed::Coming { body, reader, stored }

@@ -8,14 +8,14 @@ use larder_http::{Time, status};
 use larder_store::BodyState;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Exchange, Part};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::site::Origin;
 
 use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Ranges, Response, Slow, Step, Synth, refetch};
+use super::{Content, Ranges, Response, Slow, Step, Synth, part, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -47,7 +47,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
             ex.upstream.cache_detail = "bypass";
             // `*_cache_bypass`: no lookup, but the answer may replace the stored page.
-            Plan { storing: Some(Storing::unasked(zone, cx)), stale: None }.into()
+            Plan::new(Some(Storing::unasked(zone, cx)), None).into()
         }
         Ask::Pass(why) => {
             ex.upstream.cache_detail = why;
@@ -90,6 +90,10 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         return enforce(banned, index, &object, ex, cx);
     }
     match verdict {
+        Verdict::Hit(object) if !part::answers(&object, origin, ex, cx) => other_part(index, None, origin, ex, cx),
+        Verdict::Stale { object, permit, .. } if !part::answers(&object, origin, ex, cx) => {
+            other_part(index, permit, origin, ex, cx)
+        }
         Verdict::Hit(object) if object.body.whole().is_none() && !object.body.is_here() => {
             lost(index, &object.to_arc(), ex, cx)
         }
@@ -108,15 +112,26 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Verdict::Miss(None) => missed("no room", origin, ex, cx),
         Verdict::Miss(Some(permit)) => {
+            let is_part = ex.upstream.part == Part::Asked;
+            let stores = is_part || policy::stores(origin, ex);
+            match stores {
+                true if is_part => {}
+                true => ex.upstream.cache_detail = "not stored yet",
+                false => {
+                    ex.upstream.cache_detail = "the range begins too far in";
+                    if let Some(step) = part::instead(index, origin, ex) {
+                        return step;
+                    }
+                }
+            }
             if let Some(turn) = policy::miss(origin, ex, cx) {
                 return turned(turn, ex);
             }
             ex.upstream.cache_status = Some(CacheStatus::Miss);
-            let stores = policy::stores(origin, ex);
-            ex.upstream.cache_detail = if stores { "not stored yet" } else { "the range begins too far in" };
             cx.stats().misses.add(1);
+            let part = if stores && !is_part { part::to_complete(index, origin, ex, cx) } else { None };
             let storing = stores.then(|| Storing::new(permit, index));
-            Plan { storing, stale: None }.into()
+            Plan { storing, stale: None, part }.into()
         }
         Verdict::Wait(waiter) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
@@ -132,7 +147,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Hit);
     cx.stats().hits.add(1);
-    if object.body.whole().is_none() {
+    if object.body.whole().is_none() || ex.upstream.part == Part::Asked {
         return Step::Page(Page::stored(object.to_arc()));
     }
     ex.upstream.fresh_until = Some(object.fresh_until);
@@ -147,11 +162,26 @@ fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     })
 }
 
+/// Fetches a part of a page of which another part is there, whose place it takes.
+fn other_part(index: usize, permit: Option<larder_cache::Permit>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(turn) = policy::miss(origin, ex, cx) {
+        return turned(turn, ex);
+    }
+    match permit {
+        None => missed_anew(index, ex, cx),
+        Some(permit) => {
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            cx.stats().misses.add(1);
+            Plan::new(Some(Storing::new(permit, index)), None).into()
+        }
+    }
+}
+
 /// Fetches a page that is there and does not count. Nobody waits for it, and it takes the place of the other.
 fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
     cx.stats().misses.add(1);
-    Plan { storing: Some(Storing::unasked(index, cx)), stale: None }.into()
+    Plan::new(Some(Storing::unasked(index, cx)), None).into()
 }
 
 /// Asks the origin whether a fresh page is still good, as the request demands it. Nobody waits for the answer.
@@ -159,7 +189,7 @@ fn asked_for_anew(index: usize, object: Arc<Object>, ex: &mut Exchange, cx: &Cx)
     ex.upstream.cache_status = Some(CacheStatus::Expired);
     ex.upstream.cache_detail = "Cache-Control of the request";
     cx.stats().misses.add(1);
-    Plan { storing: Some(Storing::unasked(index, cx)), stale: Some(object) }.into()
+    Plan::new(Some(Storing::unasked(index, cx)), Some(object)).into()
 }
 
 /// Fetches a page that is not there; the origin's answer is not stored, for this reason.
@@ -237,7 +267,7 @@ fn stale(
         (OnStale::Deliver, None) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::Deliver, Some(_)) => (CacheStatus::Stale, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
-            let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
+            let plan = Plan::new(Some(Storing::new(permit, index)), Some(Arc::clone(&object)));
             refetch::spawn(plan, ex, cx);
             (CacheStatus::Stale, Step::Page(Page::stored(object)))
         }
@@ -249,7 +279,7 @@ fn stale(
                 Some(permit) => Storing::new(permit, index),
                 None => Storing::unasked(index, cx),
             };
-            return Plan { storing: Some(storing), stale: Some(object) }.into();
+            return Plan::new(Some(storing), Some(object)).into();
         }
     };
     ex.upstream.cache_status = Some(status);
@@ -302,7 +332,11 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             Step::LookInZone(waiting.zone)
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
-            passed(far_range::DETAIL, ex, cx)
+            ex.upstream.cache_detail = far_range::DETAIL;
+            part::instead(waiting.zone, origin, ex).unwrap_or_else(|| passed(far_range::DETAIL, ex, cx))
+        }
+        Woken::Filling { object, .. } if !part::answers(&object, origin, ex, cx) => {
+            other_part(waiting.zone, None, origin, ex, cx)
         }
         Woken::Filling { object, .. } if is_banned(cx.zone(waiting.zone), &object, ex, cx) => {
             match policy::miss(origin, ex, cx) {
@@ -323,6 +357,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::LookInZone(waiting.zone),
         Woken::Ready => Plan::pass().into(),
+        Woken::Uncacheable if part::leave(ex) => Step::LookInZone(waiting.zone),
         // A policy that has left a mark finds it.
         Woken::Uncacheable if policy::writes_requests(origin) => Step::LookInZone(waiting.zone),
         Woken::Uncacheable | Woken::GaveUp => missed("", origin, ex, cx),

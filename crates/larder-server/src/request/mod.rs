@@ -37,6 +37,7 @@ pub mod old_browsers;
 pub mod origin_request;
 pub mod own_files;
 pub mod page;
+pub mod part;
 pub mod pieces;
 pub mod plan;
 pub mod proxy_store;
@@ -74,7 +75,7 @@ use larder_http::status;
 use larder_store::{BodyReader, Whole};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose, Refusal, url};
+use crate::exchange::{Exchange, Part, Purpose, Refusal, url};
 use crate::net::Inbound;
 use crate::policy::{self, Delivery};
 use crate::records;
@@ -349,6 +350,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Restart => restart(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
             Step::LookInZone(zone) => lookup::look_in_zone(zone, ex, cx),
+            Step::Page(page) if ex.upstream.part == Part::Asked => part::deliver(page, ex, cx),
             Step::Page(page) => page::deliver(page, ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),

@@ -23,14 +23,14 @@ use super::{Step, esi};
 
 use fastcgi::fastcgi_request;
 use http::http_request;
+use passed_on::Extent;
 use place::place;
 
-/// Serialises the request of `ex` for the origin of `backend`. With `caches` the answer may be stored, so the whole
-/// page is asked for. `resolved` are the origins that a name from variables was found to be.
+/// Serialises the request of `ex` for the origin of `backend`. `resolved` are the origins that a name from variables was found to be.
 pub fn build(
     backend: &Backend,
     resolved: Option<Arc<Group>>,
-    caches: bool,
+    extent: Extent,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
@@ -38,8 +38,8 @@ pub fn build(
     let place = place(backend, resolved, ex, cx)?;
     let own = esi::announce(ex, cx);
     let (protocol, body) = match &backend.protocol {
-        Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
-        Protocol::Http(parts) => http_request(parts, backend, caches, &place.uri, validators, ex, cx),
+        Protocol::FastCgi(parts) => fastcgi_request(parts, backend, extent, validators, ex, cx),
+        Protocol::Http(parts) => http_request(parts, backend, extent, &place.uri, validators, ex, cx),
     };
     esi::withdraw(own, ex);
     ex.eval.take_back(place.uri);

@@ -32,6 +32,16 @@ impl Page {
     pub fn arriving(object: Arc<Object>, reader: BodyReader) -> Self {
         Self { object, reader: Some(reader) }
     }
+
+    /// What is stored.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// What is stored, and the reader of what is still arriving.
+    pub fn into_parts(self) -> (Arc<Object>, Option<BodyReader>) {
+        (self.object, self.reader)
+    }
 }
 
 /// Delivers a stored page.
@@ -71,7 +81,7 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 }
 
 /// Lays the head of a stored page out as the response of `ex`.
-fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
+pub fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     if let Some(rules) = &backend.prepared_by {
         // A page from a disk is prepared at its first use. Another worker or location may have done so meanwhile.
         object.prepared.get_or_init(|| rules.prepare(&object.fields, cx.site().speaks_http2));

@@ -199,7 +199,8 @@ impl From {
     }
 }
 
-async fn piece(reader: &mut BodyReader, end: u64) -> Result<Option<Bytes>, String> {
+/// The next bytes of a body before this position; `None` when there are no more.
+pub async fn piece(reader: &mut BodyReader, end: u64) -> Result<Option<Bytes>, String> {
     loop {
         let left = usize::try_from(end.saturating_sub(reader.at())).unwrap_or(usize::MAX);
         if left == 0 {

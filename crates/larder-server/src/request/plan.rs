@@ -16,12 +16,19 @@ pub struct Plan {
     pub storing: Option<Storing>,
     /// The stale page that is there, to be revalidated or delivered when the origin fails.
     pub stale: Option<Arc<Object>>,
+    /// A part of the page, which is to be completed.
+    pub part: Option<Arc<Object>>,
 }
 
 impl Plan {
     /// A pass: no stale page, and the answer is not stored.
     pub fn pass() -> Self {
-        Self { storing: None, stale: None }
+        Self::new(None, None)
+    }
+
+    /// A fetch of all that is asked for.
+    pub fn new(storing: Option<Storing>, stale: Option<Arc<Object>>) -> Self {
+        Self { storing, stale, part: None }
     }
 }
 
@@ -54,7 +61,20 @@ impl Storing {
 
     /// Without one: nobody waits for the answer.
     pub fn unasked(zone: usize, cx: &Cx) -> Self {
-        Self { zone, right: Right::Unasked { since: cx.zone(zone).moment() } }
+        Self::unasked_since(zone, cx.zone(zone).moment())
+    }
+
+    /// The same for a fetch that began then.
+    pub fn unasked_since(zone: usize, since: Moment) -> Self {
+        Self { zone, right: Right::Unasked { since } }
+    }
+
+    /// When the fetch began.
+    pub fn since(&self) -> Moment {
+        match &self.right {
+            Right::Permit(permit) => permit.since(),
+            Right::Unasked { since } => *since,
+        }
     }
 
     /// The zone.

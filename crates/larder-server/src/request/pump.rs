@@ -8,7 +8,7 @@ use bytes::Bytes;
 use larder_cache::Permit;
 use larder_conf::model::LogLevel;
 use larder_origin::{Answer, AnswerBody, FetchError};
-use larder_store::BodyWriter;
+use larder_store::{BodyReader, BodyWriter};
 
 use crate::context::Cx;
 use crate::directors::Counts;
@@ -18,6 +18,8 @@ use crate::records;
 use crate::records::fetch::Told;
 use crate::turns::TRANSFER_STEP_BYTES;
 
+use super::part::Joined;
+use super::pieces;
 use super::proxy_store::StoredFile;
 
 /// How fast a body is taken: `*_limit_rate`.
@@ -92,6 +94,8 @@ pub struct Wanted {
     pub permit: Option<Permit>,
     /// A file.
     pub kept: Option<StoredFile>,
+    /// A part that is stored, which goes before or behind it.
+    pub joined: Option<Joined>,
     /// How fast it is taken off the origin; `None` for as fast as it is made.
     pub pace: Option<Pace>,
     /// Who counts its bytes for the backend.
@@ -102,12 +106,15 @@ pub struct Wanted {
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
 pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, kept, pace, counts, told } = wanted;
+    let Wanted { permit, kept, joined, pace, counts, told } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
     let mut pump =
         Pump { kept, permit, writer, answer, pace, length, is_alone: false, turn_began: 0, report, complaint };
-    let end = pump.run().await;
+    let end = match joined {
+        None => pump.run().await,
+        Some(joined) => pump.join(joined).await.unwrap_or_else(|end| end),
+    };
     pump.account(started);
     if let Some(counts) = counts {
         counts.note_answer(report.body_bytes.get(), &pump.answer.body);
@@ -170,6 +177,40 @@ impl Pump<'_> {
                 Err(error) => return End::Failed(error.to_string()),
             }
         }
+    }
+
+    /// Runs with a part that is stored before or behind the body.
+    async fn join(&mut self, joined: Joined) -> Result<End, End> {
+        let Joined { mut reader, bytes, is_first, .. } = joined;
+        if is_first {
+            self.copy(&mut reader, bytes).await?;
+        }
+        match self.run().await {
+            End::Complete if !is_first => self.copy(&mut reader, bytes).await?,
+            End::Complete => {}
+            end => return Err(end),
+        }
+        Ok(End::Complete)
+    }
+
+    /// Copies that many bytes of a stored body.
+    async fn copy(&mut self, reader: &mut BodyReader, bytes: u64) -> Result<(), End> {
+        while reader.at() < bytes {
+            if self.permit.is_some() && self.writer.is_stored() {
+                self.writer.wait_for_disk().await;
+            } else {
+                tokio::select! {
+                    biased;
+                    () = self.writer.readers_gone() => return Err(End::Unwanted),
+                    () = self.writer.wait_for_room() => {}
+                }
+            }
+            let piece = pieces::piece(reader, bytes).await.map_err(End::Failed)?;
+            let piece = piece.ok_or_else(|| End::Failed("a stored part is shorter than it was".to_owned()))?;
+            self.writer.append(piece).map_err(|error| End::Failed(error.to_string()))?;
+            self.complaint.logs.worker.transfers.next().await;
+        }
+        Ok(())
     }
 
     /// What the origin sends next, once there is room for it. `None` when the last reader of a body that is not stored

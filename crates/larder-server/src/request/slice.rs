@@ -69,6 +69,7 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
     let Some(body) = SliceBody::of(content) else { return Err(Step::Abort) };
     let slices = Slices {
         total: place.total,
+        skipped: 0,
         bytes: slice.bytes(),
         etag: ex.reply.fields.get_known(Known::Etag).map(Box::from),
         ready: Some((body, place.lies)),
@@ -135,7 +136,9 @@ fn reader_of(bytes: Bytes) -> BodyReader {
 pub struct Slices {
     /// The length of the page.
     total: u64,
-    /// That of a slice.
+    /// Where in the first slice the page begins.
+    skipped: u64,
+    /// The length of a slice.
     bytes: u64,
     /// The page's `ETag`, once a slice had one.
     etag: Option<Box<[u8]>>,
@@ -148,6 +151,13 @@ pub struct Slices {
 }
 
 impl Slices {
+    /// This part of a body that is there, or is coming, and nothing else.
+    pub fn of_part(body: SliceBody, part: Range<u64>) -> Self {
+        let total = part.end - part.start;
+        let ready = Some((body, 0..part.end));
+        Self { total, skipped: part.start, bytes: total.max(1), etag: None, ready, wanted: part, template: None }
+    }
+
     /// The length of the page.
     pub fn total(&self) -> u64 {
         self.total
@@ -155,6 +165,7 @@ impl Slices {
 
     /// Chooses the part of the page that is sent for `ex`.
     pub fn want(&mut self, wanted: Range<u64>, ex: &Exchange) {
+        let wanted = wanted.start + self.skipped..wanted.end + self.skipped;
         let has_all = self.ready.as_ref().is_some_and(|(_, lies)| covers(lies, &wanted));
         if !has_all {
             self.template = Some(ex.for_refetch());

@@ -42,9 +42,7 @@ pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
         UpstreamVar::UpstreamCacheStatus => {
             append_some(ex.upstream.cache_status.map(|status| status.name().as_bytes()), out)
         }
-        UpstreamVar::CacheKey => {
-            append_some(Some(&ex.upstream.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out)
-        }
+        UpstreamVar::CacheKey => append_some(Some(ex.upstream.page_key()).filter(|key| !key.is_empty()), out),
         UpstreamVar::CacheDetail => {
             append_some(Some(ex.upstream.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out)
         }

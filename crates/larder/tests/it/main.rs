@@ -36,6 +36,7 @@ mod origin_tls;
 mod origins;
 mod paces;
 mod packaged;
+mod parts;
 mod plugins;
 mod purge;
 mod purge_from;

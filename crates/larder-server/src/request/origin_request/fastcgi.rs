@@ -14,13 +14,13 @@ use crate::site::origin_head::{FIELD_PREFIX, Param, ParamFields, param_byte};
 use crate::site::{Backend, FastCgiParts};
 use crate::variable::{RequestVar, Var};
 
-use super::passed_on::{CONDITIONAL, wire_body};
+use super::passed_on::{Extent, wire_body};
 
-/// The request of `ex` as parameters. With `caches` its conditions are ours.
+/// The request of `ex` as parameters. `extent` says whose conditions it has.
 pub fn fastcgi_request(
     parts: &FastCgiParts,
     backend: &Backend,
-    caches: bool,
+    extent: Extent,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
@@ -41,16 +41,20 @@ pub fn fastcgi_request(
             }
         });
     }
-    if caches {
+    if extent.has_our_conditions() {
         if let Some(value) = &validators.last_modified {
             fastcgi::append_param(b"HTTP_IF_MODIFIED_SINCE", value, &mut params);
         }
         if let Some(value) = &validators.etag {
             fastcgi::append_param(b"HTTP_IF_NONE_MATCH", value, &mut params);
         }
+        if let Some(rest) = &validators.rest {
+            fastcgi::append_param(b"HTTP_RANGE", &rest.range, &mut params);
+            fastcgi::append_param(b"HTTP_IF_RANGE", &rest.etag, &mut params);
+        }
     }
     if backend.settings.model.request.pass_headers {
-        append_fields(&parts.params.fields, caches, &ex.asked.head.fields, &mut params);
+        append_fields(&parts.params.fields, extent, &ex.asked.head.fields, &mut params);
     }
     let body = if backend.settings.model.request.pass_body {
         wire_body(&mut ex.request.body, false)
@@ -64,8 +68,8 @@ pub fn fastcgi_request(
 
 /// The request's fields as `HTTP_*` parameters, several lines of one name joined, those that `fastcgi_param` sets
 /// left out, and the host, which is a parameter by itself. Of two names that make the same parameter the first counts.
-fn append_fields(set: &ParamFields, caches: bool, fields: &Fields, params: &mut Vec<u8>) {
-    let left_out = if caches { HOST.and(CONDITIONAL) } else { HOST };
+fn append_fields(set: &ParamFields, extent: Extent, fields: &Fields, params: &mut Vec<u8>) {
+    let left_out = HOST.and(extent.left_out());
     let passed =
         fields.iter_known().filter(|(known, name, _)| !left_out.contains(*known) && !set.contains(*known, name));
     if makes_one_each(passed.clone()) {
@@ -161,12 +165,12 @@ mod tests {
     use super::*;
 
     /// The parameters of these fields, as `NAME=value` each.
-    fn params(fields: &[(&str, &str)], set: &[&[u8]], caches: bool) -> Vec<String> {
+    fn params(fields: &[(&str, &str)], set: &[&[u8]], extent: Extent) -> Vec<String> {
         let mut list = Fields::new();
         fields.iter().for_each(|(name, value)| list.push(name.as_bytes(), value.as_bytes()));
         let set: Vec<Vec<u8>> = set.iter().map(|name| [FIELD_PREFIX, name].concat()).collect();
         let mut wire = Vec::new();
-        append_fields(&ParamFields::of(set.iter().map(|name| &name[..])), caches, &list, &mut wire);
+        append_fields(&ParamFields::of(set.iter().map(|name| &name[..])), extent, &list, &mut wire);
         let mut wire = BytesMut::from(&wire[..]);
         let mut params = Vec::new();
         while !wire.is_empty() {
@@ -193,21 +197,21 @@ mod tests {
             ("Proxy", "nor this"),
         ];
         let common = ["HTTP_X_A=1, 2, ", "HTTP_COOKIE=a=1; b=2"];
-        assert_eq!(params(&fields, &[b"PROXY"], true), common);
+        assert_eq!(params(&fields, &[b"PROXY"], Extent::Whole), common);
         let rest = ["HTTP_RANGE=bytes=0-1", "HTTP_PROXY=no, nor this"];
-        assert_eq!(params(&fields, &[], false), [&common[..], &rest[..]].concat());
-        assert!(params(&[], &[], false).is_empty());
+        assert_eq!(params(&fields, &[], Extent::AsAsked), [&common[..], &rest[..]].concat());
+        assert!(params(&[], &[], Extent::AsAsked).is_empty());
         // A known name and another may make the same parameter too, in either order.
-        assert_eq!(params(&[("X-Real-IP", "1"), ("x_real_ip", "2")], &[], false), ["HTTP_X_REAL_IP=1"]);
-        assert_eq!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[], false), ["HTTP_X_REAL_IP=2"]);
-        assert!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[b"X_REAL_IP"], false).is_empty());
+        assert_eq!(params(&[("X-Real-IP", "1"), ("x_real_ip", "2")], &[], Extent::AsAsked), ["HTTP_X_REAL_IP=1"]);
+        assert_eq!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[], Extent::AsAsked), ["HTTP_X_REAL_IP=2"]);
+        assert!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[b"X_REAL_IP"], Extent::AsAsked).is_empty());
         let long = "x".repeat(100);
         let expected = [format!("HTTP_{}=1", long.to_uppercase()), "HTTP_A=2".to_owned()];
-        assert_eq!(params(&[(&long, "1"), ("a", "2")], &[], false), expected);
+        assert_eq!(params(&[(&long, "1"), ("a", "2")], &[], Extent::AsAsked), expected);
         // As many as there may be are no more work each than a few.
         let many: Vec<String> = (0..20_000).map(|number| format!("x-{number}")).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "v")).collect();
-        let made = params(&many, &[], false);
+        let made = params(&many, &[], Extent::AsAsked);
         assert_eq!((made.len(), &*made[19_999]), (20_000, "HTTP_X_19999=v"));
     }
 }

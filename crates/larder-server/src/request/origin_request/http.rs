@@ -11,13 +11,13 @@ use crate::request::wire::{self, append_decimal, append_line, append_lines, appe
 use crate::site::origin_head::{Given, SetLine};
 use crate::site::{Backend, HttpParts};
 
-use super::passed_on::{CONDITIONAL, wire_body};
+use super::passed_on::{Extent, wire_body};
 
-/// The request of `ex` for `uri`. With `caches` its conditions are ours.
+/// The request of `ex` for `uri`. `extent` says whose conditions it has.
 pub fn http_request(
     parts: &HttpParts,
     backend: &Backend,
-    caches: bool,
+    extent: Extent,
     uri: &[u8],
     validators: &Validators,
     ex: &mut Exchange,
@@ -40,11 +40,11 @@ pub fn http_request(
         }
     }
     append_length(parts, length, &mut head);
-    if caches {
+    if extent.has_our_conditions() {
         append_conditions(parts, validators, &mut head);
     }
     if request.pass_headers {
-        append_fields_of_client(parts, caches, &ex.asked.head.fields, &mut head);
+        append_fields_of_client(parts, extent, &ex.asked.head.fields, &mut head);
     }
     head.extend_from_slice(b"\r\n");
     let body = match set_body {
@@ -188,6 +188,10 @@ fn append_conditions(parts: &HttpParts, validators: &Validators, head: &mut Vec<
     if let Some(value) = validators.etag.as_deref().filter(|_| !is_set(Known::IfNoneMatch)) {
         append_line(b"If-None-Match", value, head);
     }
+    if let Some(rest) = &validators.rest {
+        append_line(b"Range", &rest.range, head);
+        append_line(b"If-Range", &rest.etag, head);
+    }
 }
 
 /// The fields of a client that are about its connection, or frame its body.
@@ -204,8 +208,8 @@ const OF_CONNECTION: KnownSet = KnownSet::of(&[
 ]);
 
 /// The client's fields, but for those of its connection, of its body's framing, and those that are set.
-fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, head: &mut Vec<u8>) {
-    let left_out = if caches { OF_CONNECTION.and(CONDITIONAL) } else { OF_CONNECTION };
+fn append_fields_of_client(parts: &HttpParts, extent: Extent, fields: &Fields, head: &mut Vec<u8>) {
+    let left_out = OF_CONNECTION.and(extent.left_out());
     let is_passed = |known, name: &[u8]| !left_out.contains(known) && !parts.set.names.contains(known, name);
     append_lines(fields, is_passed, head);
 }

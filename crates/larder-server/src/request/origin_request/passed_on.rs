@@ -17,6 +17,35 @@ pub const CONDITIONAL: KnownSet = KnownSet::of(&[
     Known::IfRange,
 ]);
 
+/// How much of a page its origin is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What the client asks for, under its conditions.
+    AsAsked,
+    /// The client's range, under our conditions.
+    Range,
+    /// All of it, or the rest, under our conditions.
+    Whole,
+}
+
+impl Extent {
+    /// Whether the conditions are ours.
+    pub fn has_our_conditions(self) -> bool {
+        self != Self::AsAsked
+    }
+
+    /// The client's fields that are left out.
+    pub fn left_out(self) -> KnownSet {
+        const CONDITIONS: KnownSet =
+            KnownSet::of(&[Known::IfModifiedSince, Known::IfUnmodifiedSince, Known::IfNoneMatch, Known::IfMatch]);
+        match self {
+            Self::AsAsked => KnownSet::default(),
+            Self::Range => CONDITIONS,
+            Self::Whole => CONDITIONAL,
+        }
+    }
+}
+
 /// The body for the origin; `announced` says that its head tells the length where that is known.
 pub fn wire_body(body: &mut RequestBody, announced: bool) -> larder_origin::RequestBody {
     match body {
