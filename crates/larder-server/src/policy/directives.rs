@@ -193,7 +193,7 @@ pub fn question(
 ///
 /// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD. Where it is off
 /// that is stored for `proxy_pass` too, so that the key has to tell HEAD from GET.
-fn converts_head(backend: &Backend) -> bool {
+pub fn converts_head(backend: &Backend) -> bool {
     match backend.protocol {
         Protocol::Http(_) => backend.settings.model.cache.convert_head,
         Protocol::FastCgi(_) => true,

@@ -26,7 +26,8 @@ use super::page::Page;
 use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
 use super::{
-    Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, purge_by_origin, response_fields, slice, store,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, head_update, lookup, purge_by_origin, response_fields,
+    slice, store,
 };
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
@@ -76,6 +77,7 @@ pub fn answered(
     policy::received(origin, &mut answer.head, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(Arc::clone(&answer.head.fields));
+    head_update::apply(&answer.head, &plan, origin, ex, cx);
     part::grow_up(&mut answer, ex);
     let joined = match part::complete(&mut answer, &mut plan, ex, cx) {
         Completion::Failed => {

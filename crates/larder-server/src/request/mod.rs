@@ -29,6 +29,7 @@ pub mod fill;
 pub mod film;
 pub mod filters;
 pub mod handle;
+pub mod head_update;
 pub mod lookup;
 pub mod mirror;
 pub mod more_headers;

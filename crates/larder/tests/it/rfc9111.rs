@@ -479,3 +479,45 @@ fn an_interim_status_of_a_script_is_no_answer() {
         assert_eq!(site.get("/").status, 502, "{status}");
     }
 }
+
+#[test]
+fn a_head_that_goes_on_freshens_the_page_of_a_get_or_ends_its_freshness() {
+    let origin = Origin::start().unwrap();
+    let site = Setup::new()
+        .one_worker()
+        .name("ORIGIN", origin.address())
+        .start(&SITE.replace("proxy_cache pages;", "proxy_cache pages; proxy_cache_convert_head off;"));
+    let stored = |path: &str| {
+        origin.answer(path, page("max-age=60").field("ETag", "\"1\"").field("X-Field", "1"));
+        assert_eq!(cached(&site.get(path)), "MISS");
+        assert_eq!(cached(&site.get(path)), "HIT");
+    };
+    let head = |path: &str, answer: Answer| {
+        origin.answer(path, answer);
+        let got = site.ask("HEAD", path, "");
+        assert_eq!((got.status, cached(&got)), (200, "MISS"), "{path}");
+        assert_eq!(origin.requests().last().unwrap().request_line, format!("HEAD {path} HTTP/1.1"));
+    };
+    let answer = |etag: &str, body: &str| {
+        Answer::ok(body).field("Cache-Control", "max-age=600").field("ETag", etag).field("X-Field", "2")
+    };
+    stored("/same");
+    head("/same", answer("\"1\"", "page"));
+    let hit = site.get("/same");
+    assert_eq!((cached(&hit), hit.field("X-Field"), text(&hit)), ("HIT", Some("2"), "page".to_owned()));
+    assert_eq!(hit.field("Cache-Control"), Some("max-age=600"));
+    for (path, etag, body) in [("/tag", "\"2\"", "page"), ("/length", "\"1\"", "pages")] {
+        stored(path);
+        head(path, answer(etag, body));
+        assert_eq!(cached(&site.get(path)), "EXPIRED", "{path}");
+    }
+    // What it says of no page in particular changes nothing.
+    stored("/untold");
+    head("/untold", page("max-age=600"));
+    assert_eq!(site.get("/untold").field("Cache-Control"), Some("max-age=60"));
+    // A cookie is for its client alone.
+    stored("/cookie");
+    head("/cookie", answer("\"1\"", "page").field("Set-Cookie", "a=1"));
+    let hit = site.get("/cookie");
+    assert_eq!((cached(&hit), hit.field("X-Field"), hit.field("Set-Cookie")), ("HIT", Some("2"), None));
+}
