@@ -5,6 +5,7 @@
 //! worse than none: where the intention is unclear, a rule says nothing.
 
 mod alias;
+mod answering;
 mod blocks;
 mod condition;
 mod crowd;
@@ -13,6 +14,7 @@ mod identity;
 mod key;
 mod overwritten;
 mod pattern;
+mod redirected;
 mod sources;
 
 use crate::diagnostic::Diagnostic;
@@ -30,6 +32,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     key::lint(&cached, &mut found);
     overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
+    redirected::lint(http, &cached, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);
         condition::lint(&server.script, &mut found);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Condition, Http, Rewrite, Template};
+use crate::model::{Condition, Http, Rewrite, Template, TemplatePart};
 
 use super::{each_location, variables};
 
@@ -41,6 +41,10 @@ impl Sources {
         for step in script {
             match step {
                 Rewrite::Set { name, value } => {
+                    // A capture of a rewrite: nobody knows of what.
+                    if asked.is_empty() && value.parts.iter().any(|part| matches!(part, TemplatePart::Capture(_))) {
+                        self.0.entry(name.clone()).or_default().insert("1".to_owned());
+                    }
                     for template in asked.iter().copied().chain([value]) {
                         self.add(name, template);
                     }
@@ -54,20 +58,27 @@ impl Sources {
         }
     }
 
-    /// Whether a variable depends on the method and the arguments alone, or on nothing, so that it says nothing about
-    /// who asks or what for.
-    pub(super) fn is_apart_from_visitors(&self, name: &str) -> bool {
+    /// nginx's own variables that a variable is made of; itself, if it is one.
+    pub(super) fn leaves<'a>(&'a self, name: &'a str) -> BTreeSet<&'a str> {
+        let mut leaves = BTreeSet::new();
         let mut seen = BTreeSet::new();
         let mut left = vec![name];
         while let Some(name) = left.pop() {
             match self.0.get(name) {
                 Some(_) if !seen.insert(name) => {}
                 Some(made_of) => left.extend(made_of.iter().map(String::as_str)),
-                None if PLAIN.contains(&name) || name.starts_with("arg_") => {}
-                None => return false,
+                None => {
+                    leaves.insert(name);
+                }
             }
         }
-        true
+        leaves
+    }
+
+    /// Whether a variable depends on the method and the arguments alone, or on nothing, so that it says nothing about
+    /// who asks or what for.
+    pub(super) fn is_apart_from_visitors(&self, name: &str) -> bool {
+        self.leaves(name).into_iter().all(|name| PLAIN.contains(&name) || name.starts_with("arg_"))
     }
 }
 

@@ -366,6 +366,114 @@ fn crowds_that_a_lock_does_not_hold() {
     ]);
 }
 
+/// A server with PHP behind `way`, whose cache has this key.
+fn script(way: &str, key: &str) -> String {
+    format!(
+        "{way} location ~ \\.php$ {{ fastcgi_pass unix:/a; fastcgi_param REQUEST_URI $request_uri; fastcgi_cache z;
+         fastcgi_cache_key {key}; }}"
+    )
+}
+
+#[test]
+fn keys_that_are_one_for_all_pages() {
+    let fallback = "location / { try_files $uri $uri/ /index.php?$args; }";
+    for (way, key, expected) in [
+        (
+            fallback,
+            "$scheme$host$uri",
+            "all pages are one: $uri is \"/index.php\" for each that \"try_files\" leads there",
+        ),
+        (fallback, "$request_method|$host$document_uri$cookie_lang", "all pages are one"),
+        (fallback, "$scheme$host$uri$is_args$args", "all pages with the same arguments are one"),
+        (fallback, "$host$fastcgi_script_name$arg_page", "all pages with the same arguments are one"),
+        ("location / { try_files $uri /index.php$is_args$args; }", "$host$uri", "all pages are one"),
+        ("location / { try_files $uri /index.php?q=$uri&$args; }", "$host$uri", "all pages are one"),
+        (
+            "location / { if (!-e $request_filename) { rewrite ^(.*)$ /index.php last; } }",
+            "$host$uri",
+            "\"rewrite\" leads",
+        ),
+        (
+            "if (!-e $request_filename) { rewrite ^/blog/.* /blog/index.php; }",
+            "$host$uri",
+            "$uri is \"/blog/index.php\"",
+        ),
+        ("error_page 404 = /index.php; location / { root /r; }", "$host$uri", "\"error_page\" leads"),
+        ("location / { index index.html /index.php; }", "$host$uri", "\"index\" leads"),
+        (
+            "location / { try_files $uri @app; } location @app { rewrite ^ /index.php last; }",
+            "$host$uri",
+            "all pages are one",
+        ),
+        // These take none of the requests.
+        (
+            r"location ~ /\.ht { return 403; } location ~* \.(css|js)$ { expires max; } location ~ ^/up/.*\.php$ { return 403; }
+              location ^~ /up/ { location ~ \.php$ { return 403; } } location / { try_files $uri /index.php; }",
+            "$host$uri",
+            "all pages are one",
+        ),
+    ] {
+        let found = said(&server(&script(way, key)));
+        assert!(matches!(&found[..], [one] if one.contains(expected)), "{way} {key}\n{found:#?}");
+    }
+    // Written out as few sites have it: what the arguments leave out is a map of them.
+    let mapped = format!(
+        "map $args $key_args {{ default $args; ~^utm_[a-z]+=[^&]*$ ''; }} server {{ listen 80; {} }}",
+        script(fallback, "$host$uri$key_args")
+    );
+    assert!(
+        matches!(&said(&http(&mapped))[..], [one] if one.contains("all pages are one")),
+        "{:?}",
+        said(&http(&mapped))
+    );
+}
+
+#[test]
+fn keys_that_know_the_page() {
+    let fallback = "location / { try_files $uri $uri/ /index.php?$args; }";
+    for (way, key) in [
+        (fallback, "$scheme$host$request_uri"),
+        (fallback, "$host$uri$request_uri"),
+        (fallback, "$host$uri$http_x_original_url"),
+        // Set before the redirect.
+        ("set $page $uri; location / { try_files $uri /index.php; }", "$host$uri$page"),
+        ("rewrite ^/(.*)\\.html$ /$1; set $page $1; location / { try_files $uri /index.php; }", "$host$uri$page"),
+        // The script gets the page by its arguments, or in its name.
+        ("location / { try_files $uri /index.php?q=$uri&$args; }", "$host$uri$is_args$args"),
+        ("rewrite ^/(.*)$ /index.php?q=$1 last;", "$host$uri$query_string"),
+        ("location / { try_files $uri /index.php$uri; }", "$host$uri"),
+        ("rewrite ^/(.*)$ /index.php/$1 last;", "$host$uri"),
+        // One page, or the page of an error.
+        ("location = /robots.txt { try_files $uri /index.php; }", "$host$uri"),
+        ("rewrite ^/sitemap\\.xml$ /index.php?sitemap=1 last;", "$host$uri$is_args$args"),
+        ("location / { try_files $uri $uri/ /404.php; }", "$host$uri"),
+        ("error_page 404 /index.php; location / { root /r; }", "$host$uri"),
+        ("location / { try_files $uri $uri/ =404; index index.php; }", "$host$uri"),
+        ("rewrite ^ /index.php redirect;", "$host$uri"),
+        // Another location answers.
+        ("location = /index.php { fastcgi_pass unix:/b; } location / { try_files $uri /index.php; }", "$host$uri"),
+        ("location ~ ^/index\\.php { fastcgi_pass unix:/b; } location / { try_files $uri /index.php; }", "$host$uri"),
+        ("location ^~ / { try_files $uri /index.php; }", "$host$uri"),
+        // Nobody can tell which one.
+        ("location ~ ^/(a|index).php { return 403; } location / { try_files $uri /index.php; }", "$host$uri"),
+    ] {
+        let found: Vec<String> =
+            said(&server(&script(way, key))).into_iter().filter(|one| one.contains("are one")).collect();
+        assert!(found.is_empty(), "{way} {key}\n{found:#?}");
+    }
+    each_is_silent(&[
+        // The origin is asked for the script alone.
+        "location / { try_files $uri /index.php; } location ~ \\.php$ { proxy_pass http://b; proxy_cache p; proxy_cache_key $uri; }",
+        "location / { try_files $uri /index.html; } location = /index.html { proxy_pass http://b; proxy_cache p; proxy_cache_key $uri;
+            proxy_set_header X-Page $request_uri; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$uri; }",
+    ]);
+    let mapped =
+        "map $request_uri $page { ~^([^?]*)\\? $1; default $request_uri; } map $page $short { default $page; }";
+    let mapped = http(&format!("{mapped} server {{ listen 80; {} }}", script(fallback, "$host$uri$short")));
+    assert_eq!(said(&mapped), Vec::<String>::new());
+}
+
 #[test]
 fn patterns_that_match_too_much() {
     each_says(&[
