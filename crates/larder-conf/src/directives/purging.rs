@@ -19,7 +19,7 @@ fn from(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         level.purging().from = None;
         return Ok(());
     }
-    let mut rights = PurgeRights::default();
+    let mut rights = PurgeRights { span: d.span(), nets: Vec::new(), secrets: Vec::new() };
     for word in &d.args {
         match word.text.strip_prefix("key=") {
             Some(secret) => rights.secrets.push(secret_of(word, secret, cx)?),

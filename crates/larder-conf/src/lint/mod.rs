@@ -14,6 +14,7 @@ mod identity;
 mod key;
 mod overwritten;
 mod pattern;
+mod purge;
 mod redirected;
 mod sources;
 
@@ -32,6 +33,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     key::lint(&cached, &mut found);
     overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
+    purge::lint(http, &cached, &mut found);
     redirected::lint(http, &cached, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);

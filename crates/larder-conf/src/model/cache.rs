@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::{At, Template};
+use crate::span::Span;
 
 /// `fastcgi_cache_path` or `proxy_cache_path`.
 #[derive(Clone, Debug)]
@@ -179,8 +180,10 @@ pub struct Purging {
 }
 
 /// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PurgeRights {
+    /// Where it is written.
+    pub span: Span,
     /// Networks.
     pub nets: Vec<IpNet>,
     /// `key=`.
