@@ -17,6 +17,7 @@ mod pattern;
 mod purge;
 mod redirected;
 mod sources;
+mod unbuffered;
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Config, Handler, Http, Location, OriginSettings, Rewrite, Server, Template, TemplatePart};
@@ -35,6 +36,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     crowd::lint(&cached, &mut found);
     purge::lint(http, &cached, &mut found);
     redirected::lint(http, &cached, &mut found);
+    unbuffered::lint(http, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);
         condition::lint(&server.script, &mut found);

@@ -556,6 +556,31 @@ fn purges_that_everybody_may_send() {
 }
 
 #[test]
+fn caches_that_store_nothing() {
+    let nothing = "nothing is stored here: \"proxy_buffering\" is off";
+    each_says(&[
+        ("location / { proxy_buffering off; proxy_pass http://b; proxy_cache p; }", nothing),
+        ("proxy_buffering off; location / { proxy_pass http://b; proxy_cache p; }", nothing),
+        (
+            "proxy_buffering off; proxy_cache p; location / { proxy_pass http://b; } location /a { proxy_pass http://b; }",
+            nothing,
+        ),
+        (
+            "location / { fastcgi_buffering off; fastcgi_pass unix:/a; fastcgi_cache z; }",
+            "nothing is stored here: \"fastcgi_buffering\" is off",
+        ),
+    ]);
+    each_is_silent(&[
+        // What streams is kept out of the cache of the rest.
+        "proxy_cache p; location / { proxy_pass http://b; } location /events { proxy_buffering off; proxy_pass http://b; }",
+        "location / { proxy_pass http://b; proxy_cache p; location /events { proxy_pass http://b; proxy_buffering off; } }",
+        "location / { proxy_buffering off; proxy_cache off; proxy_pass http://b; }",
+        "location / { proxy_buffering off; fastcgi_pass unix:/a; fastcgi_cache z; }",
+        "location / { proxy_request_buffering off; proxy_pass http://b; proxy_cache p; }",
+    ]);
+}
+
+#[test]
 fn patterns_that_match_too_much() {
     each_says(&[
         ("location ~ .php$ { fastcgi_pass unix:/a; }", "the \".\" before \"php$\" matches any character"),
