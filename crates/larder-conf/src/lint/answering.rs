@@ -10,6 +10,14 @@ pub(super) fn location_of<'a>(around: &'a Location, path: &str) -> Option<&'a Lo
     }
 }
 
+/// Whether a location takes whatever ends in `.php`.
+pub(super) fn takes_all_php(matcher: &Matcher) -> bool {
+    match matcher {
+        Matcher::Regex(pattern) => takes_any_php(pattern),
+        Matcher::Root | Matcher::Exact(_) | Matcher::Prefix { .. } | Matcher::Named(_) => false,
+    }
+}
+
 enum Found<'a> {
     Nothing,
     /// A regular expression around may come before it.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::diagnostic::Diagnostic;
 use crate::model::{AddHeader, Condition, Handler, Http, Matcher, Rewrite, Template};
 
+use super::answering::takes_all_php;
 use super::sources::Sources;
 use super::{Cached, each_location, each_step, variables};
 
@@ -106,8 +107,12 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, sources: &Sources
         .at(place.zone.span)
         .label("what is made for one visitor is shown to all")
         .help(format!(
-            "let visitors with a session past the cache by \"{prefix}_no_cache\" and \"{prefix}_cache_bypass\"; where \
-             nobody has one, as for files, say so by \"{prefix}_hide_header Set-Cookie\""
+            "let visitors with a session past the cache by \"{prefix}_no_cache\" and \"{prefix}_cache_bypass\"{}",
+            match takes_all_php(&place.location.matcher) {
+                // There it would hide the cookie of a login too.
+                true => String::new(),
+                false => format!("; where nobody has one, as for files, say so by \"{prefix}_hide_header Set-Cookie\""),
+            }
         )),
     );
 }

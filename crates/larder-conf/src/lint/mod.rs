@@ -12,6 +12,7 @@ mod crowd;
 mod headers;
 mod identity;
 mod key;
+mod logins;
 mod overwritten;
 mod pattern;
 mod purge;
@@ -34,6 +35,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     key::lint(&cached, &mut found);
     overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
+    logins::lint(&cached, &mut found);
     purge::lint(http, &cached, &mut found);
     redirected::lint(http, &cached, &mut found);
     unbuffered::lint(http, &mut found);

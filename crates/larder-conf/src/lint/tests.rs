@@ -581,6 +581,35 @@ fn caches_that_store_nothing() {
 }
 
 #[test]
+fn cookies_that_are_hidden_from_who_logs_in() {
+    let hidden =
+        "fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie; fastcgi_hide_header Set-Cookie;";
+    let expected = "nobody can log in here: \"fastcgi_hide_header\" takes Set-Cookie from what all PHP answers";
+    for server_says in [
+        format!("location ~ \\.php$ {{ {hidden} }}"),
+        format!(
+            "location / {{ try_files $uri /index.php; }} location ~ [^/]\\.php(/|$) {{ {hidden} fastcgi_no_cache $cookie_a; }}"
+        ),
+        format!("if ($request_method = POST) {{ set $x 1; }} location ~ \\.php$ {{ {hidden} }}"),
+    ] {
+        let found = said(&server(&server_says));
+        assert!(matches!(&found[..], [one] if one.contains(expected)), "{server_says}\n{found:#?}");
+    }
+    for server_says in [
+        // Nobody logs in here, or elsewhere.
+        format!("location ~ \\.php$ {{ {hidden} limit_except GET {{ deny all; }} }}"),
+        format!("if ($request_method !~ ^(GET|HEAD)$) {{ return 405; }} location ~ \\.php$ {{ {hidden} }}"),
+        format!("location = /wp-login.php {{ fastcgi_pass unix:/a; }} location ~ \\.php$ {{ {hidden} }}"),
+        format!("location /account {{ proxy_pass http://b; }} location ~ \\.php$ {{ {hidden} }}"),
+        format!("location ~ ^/feed\\.php$ {{ {hidden} }}"),
+        format!("location /files/ {{ {hidden} }}"),
+        "location ~ \\.php$ { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_hide_header X-Powered-By; }".to_owned(),
+    ] {
+        assert_eq!(said(&server(&server_says)), Vec::<String>::new(), "{server_says}");
+    }
+}
+
+#[test]
 fn patterns_that_match_too_much() {
     each_says(&[
         ("location ~ .php$ { fastcgi_pass unix:/a; }", "the \".\" before \"php$\" matches any character"),
