@@ -284,8 +284,8 @@ fn unused_identity(http: &Http, cached: &[Cached<'_>], identities: &Identities, 
     }
 }
 
-/// Whether anything but a cache reads the variable: conditions, other variables, headers, parameters, logs. Then that
-/// is its purpose.
+/// Whether anything but a cache reads the variable: conditions, other variables, fields, parameters, conditions of logs.
+/// Then that is its purpose.
 fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
     let mut is_used = http.maps.iter().any(|map| variables(&map.source).any(|source| source == name));
     let mut step = |step: &Rewrite| {
@@ -300,7 +300,9 @@ fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
     each_location(&server.root, &mut |location| each_step(&location.script, &mut step));
     let mut is_sent = false;
     each_location(&server.root, &mut |location| {
-        let headers = location.settings.fields.add_headers.iter().map(|AddHeader { value, .. }| value);
+        // `X-Cache-Skip` and the like are for whoever looks for mistakes.
+        let is_for_all = |header: &&AddHeader| !header.name.to_ascii_lowercase().starts_with("x-");
+        let headers = location.settings.fields.add_headers.iter().filter(is_for_all).map(|header| &header.value);
         let passed = location.settings.proxy.set_headers.iter().map(|(_, value)| value);
         let params = location.settings.fastcgi.params.iter().map(|param| &param.value);
         let logs = location.settings.logs.access.iter().filter_map(|log| log.condition.as_ref());

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::diagnostic::Diagnostic;
-use crate::model::{Handler, ServerName, Template};
+use crate::model::{CacheMode, Handler, ServerName, Template};
 use crate::template;
 
 use super::{Cached, variables};
@@ -30,6 +30,10 @@ fn has(place: &Cached<'_>, names: &[&str]) -> bool {
 /// Warns of cached answers to POST: two forms sent to one address have two answers.
 fn body(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let is_post = |method: &String| method == "POST";
+    // There POST is never stored.
+    if matches!(place.location.settings.caching.mode, CacheMode::Rfc9111 { .. }) {
+        return;
+    }
     if !place.origin.cache.methods.iter().any(is_post) || has(place, &["request_body", "request_body_file"]) {
         return;
     }

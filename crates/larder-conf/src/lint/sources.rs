@@ -75,8 +75,8 @@ impl Sources {
         leaves
     }
 
-    /// Whether a variable depends on the method and the arguments alone, or on nothing, so that it says nothing about
-    /// who asks or what for.
+    /// Whether a variable depends on the method, the arguments and what a reload sends alone, or on nothing, so that it says
+    /// nothing about who asks or what for.
     pub(super) fn is_apart_from_visitors(&self, name: &str) -> bool {
         self.leaves(name).into_iter().all(|name| PLAIN.contains(&name) || name.starts_with("arg_"))
     }
@@ -91,5 +91,6 @@ pub(super) fn texts(condition: &Condition) -> Vec<&Template> {
 }
 
 /// Variables of what is asked, and not of who asks. The URI is not among them: it may name all pages that are made for
-/// one visitor.
-const PLAIN: [&str; 5] = ["request_method", "args", "query_string", "is_args", "scheme"];
+/// one visitor. Browsers send `Pragma` and `Cache-Control` with a reload, whoever asks.
+const PLAIN: [&str; 7] =
+    ["request_method", "args", "query_string", "is_args", "scheme", "http_pragma", "http_cache_control"];

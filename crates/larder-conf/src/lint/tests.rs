@@ -69,12 +69,19 @@ fn cookies_that_are_kept_for_all() {
              location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_no_cache $off; fastcgi_ignore_headers Set-Cookie; }",
             "and $off of \"fastcgi_no_cache\" asks for no cookie",
         ),
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_no_cache $http_pragma $http_cache_control;
+                proxy_ignore_headers Set-Cookie; }",
+            "and $http_pragma of \"proxy_no_cache\" asks for no cookie",
+        ),
     ]);
     each_is_silent(&[
         // Somebody has named the pages of one visitor, or decides by what cannot be looked into.
         "set $off 0; if ($request_uri ~ ^/account) { set $off 1; }
          location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_no_cache $off; fastcgi_ignore_headers Set-Cookie; }",
         "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_no_cache $upstream_http_x_private; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie;
+            proxy_no_cache $http_pragma $http_authorization; }",
         "location / { fastcgi_pass unix:/a; fastcgi_ignore_headers Set-Cookie; }",
         "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Cache-Control Expires; }",
         r"location ~* \.(css|js|png)$ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; }",
@@ -123,11 +130,13 @@ fn a_map_of_the_session_that_no_key_has() {
                     each other";
     assert_eq!(said(&site("$http_cookie", "")), [expected]);
     assert_eq!(said(&site("$cookie_session", "fastcgi_no_cache $arg_x; access_log x l;")), [expected]);
+    // Shown to whoever looks for mistakes, and to no cache.
+    assert_eq!(said(&site("$http_cookie", "add_header X-Uid $cache_uid; access_log x l;")), [expected]);
     for (map, content) in [
         ("$http_cookie", "fastcgi_cache_key $host$request_uri$cache_uid;"),
         ("$http_cookie", "fastcgi_no_cache $http_cookie; fastcgi_cache_bypass $http_cookie;"),
         ("$http_cookie", "fastcgi_no_cache $cache_uid; fastcgi_cache_bypass $cache_uid;"),
-        ("$http_cookie", "add_header X-Uid $cache_uid;"),
+        ("$http_cookie", "add_header Vary $cache_uid;"),
         ("$http_user_agent", ""),
         ("$request_method", ""),
     ] {
@@ -161,6 +170,11 @@ fn a_map_that_a_set_overwrites() {
     ] {
         assert_eq!(said(&site(server, location)), Vec::<String>::new(), "{server} {location}");
     }
+    // The map is for the other server, and this one may be exempted from it.
+    let two = "map $http_cookie $no_cache { ~SESS 1; } proxy_cache p; proxy_no_cache $no_cache;
+        server { listen 80; server_name a; set $no_cache 0; location / { proxy_pass http://b; } }
+        server { listen 80; server_name b; location / { proxy_pass http://b; } }";
+    assert_eq!(said(&http(two)), Vec::<String>::new());
 }
 
 #[test]
@@ -226,6 +240,11 @@ fn visitors_who_are_known() {
              location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
             "$skip_cache is set and no cache of this server looks at it",
         ),
+        (
+            "set $skip_cache 0; if ($http_cookie ~ wordpress_logged_in) { set $skip_cache 1; }
+             location / { fastcgi_pass unix:/a; fastcgi_cache z; add_header X-Skip $skip_cache; }",
+            "$skip_cache is set and no cache of this server looks at it",
+        ),
     ]);
     each_is_silent(&[
         // From nginx's own manual: a switch, and no session.
@@ -246,6 +265,7 @@ fn visitors_who_are_known() {
          location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip; fastcgi_no_cache $skip; }",
         "set $skip_cache 0; access_log /l combined if=$skip_cache; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
         "set $skip_cache 0; location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param SKIP $skip_cache; }",
+        "set $no_cache no-store; location / { fastcgi_pass unix:/a; fastcgi_cache z; add_header Cache-Control $no_cache; }",
     ]);
     let by_map = "map $skip_cache $nothing { default $skip_cache; } map $http_cookie $who { ~sess 1; }
         server { listen 80; set $skip_cache 0; if ($who) { set $skip_cache 1; }
@@ -276,6 +296,8 @@ fn what_the_key_lacks() {
     ]);
     each_is_silent(&[
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_methods POST; proxy_cache_key $request_uri|$request_body; }",
+        // There the directive does nothing.
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_methods POST; larder_cache_mode rfc9111; }",
         "location / { proxy_pass http://b; proxy_cache p; }",
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_convert_head off; }",
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $uri$is_args$args; }",
