@@ -8,6 +8,7 @@ mod memory;
 mod nginx_conf;
 mod own_fpm;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,10 +23,11 @@ use crate::generation::{self, Generation, StartError};
 use crate::hostname::hostname;
 use crate::limits;
 use crate::log::{Console, Log};
-use crate::oserror::CallFailed;
+use crate::oserror::{CallFailed, Reason};
 use crate::paths::DefaultLog;
 use crate::serving::{Server, ServingOptions};
 use crate::signals::{Received, Signals};
+use crate::sockets;
 
 use crate::scratch::Scratch;
 use detect::{Application, Site};
@@ -40,6 +42,8 @@ enum ServeError {
     Php(#[from] own_fpm::FpmError),
     #[error("{} cannot be written into a configuration, as its name is not UTF-8", .0.display())]
     NotText(PathBuf),
+    #[error("cannot listen at {address} {}; name another address by --listen", Reason(&.failure.source))]
+    Listen { address: SocketAddr, failure: CallFailed },
     #[error(transparent)]
     Call(#[from] CallFailed),
     #[error(transparent)]
@@ -116,6 +120,9 @@ impl Prepared {
             return Ok(());
         }
         let configuration = load(&self.text).map_err(StartError::from)?;
+        for plan in sockets::plan(&configuration.config) {
+            sockets::try_bind(&plan).map_err(|failure| ServeError::Listen { address: serve.listen, failure })?;
+        }
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -174,7 +181,7 @@ impl Prepared {
 }
 
 /// The address to type into a browser: 127.0.0.1 for `0.0.0.0`, for instance.
-fn reachable(listen: std::net::SocketAddr) -> std::net::SocketAddr {
+fn reachable(listen: SocketAddr) -> SocketAddr {
     match (listen.ip().is_unspecified(), listen.is_ipv6()) {
         (true, false) => (std::net::Ipv4Addr::LOCALHOST, listen.port()).into(),
         (true, true) => (std::net::Ipv6Addr::LOCALHOST, listen.port()).into(),

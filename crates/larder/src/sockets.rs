@@ -188,14 +188,18 @@ pub async fn open_all(
     Err(OpenError::InUse)
 }
 
-/// Tries to bind `plan`, and closes the socket again. An address in use is fine: a running larder may have it.
-pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
-    let outcome = match &plan.address {
+/// Tries to bind `plan`, and closes the socket again.
+pub fn try_bind(plan: &Plan) -> Result<(), CallFailed> {
+    match &plan.address {
         ListenAddress::Tcp(address) => bind_tcp(plan, *address, Share::Alone).map(drop),
         ListenAddress::Unix(path) if path.exists() => Ok(()),
         ListenAddress::Unix(path) => bind_unix(plan, path).map(|_| remove(path)),
-    };
-    match outcome {
+    }
+}
+
+/// The same; an address in use is fine: a running larder may have it.
+pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
+    match try_bind(plan) {
         Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse => Ok(()),
         other => other,
     }

@@ -389,3 +389,20 @@ fn what_cannot_be_served_is_said() {
     assert!(stderr.starts_with("larder: ") && stderr.contains("/nowhere/at/all"), "{stderr}");
     assert!(PhpFpm::find().is_some(), "php-fpm is installed by `scripts/setup test`");
 }
+
+#[test]
+fn an_address_in_use_is_said_once_with_what_to_do() {
+    let folder = Folder::new().unwrap();
+    folder.write("index.html", "x").unwrap();
+    let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = other.local_addr().unwrap();
+    let mut larder = Command::new(binary());
+    larder.arg("serve").arg(folder.path()).args(["--listen", &address.to_string()]);
+    let output = larder.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        larder_testkit::text_of(&output.stderr),
+        format!("larder: cannot listen at {address} (98: Address already in use); name another address by --listen\n")
+    );
+    assert_eq!(larder_testkit::text_of(&output.stdout), "");
+}
