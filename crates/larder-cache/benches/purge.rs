@@ -18,6 +18,10 @@ use larder_cache::{
 };
 use larder_http::{Fields, Time};
 
+/// That of the binary: what a purge costs is in good part what frees its pages.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let pages = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(PAGES);
     let zone = Zone::new("bench", ZoneLimits { bytes_max: 64 << 30, inactive: Duration::from_secs(600) });
