@@ -235,6 +235,11 @@ impl Entry {
         self.era
     }
 
+    /// The hash under which its shelf and the index of tags know it.
+    pub(crate) fn shelf_hash(&self) -> u64 {
+        self.seat.hash()
+    }
+
     /// The half of the key's hash that a shelf uses.
     pub(crate) fn key_hash(&self) -> u64 {
         self.hash as u64
@@ -265,11 +270,17 @@ impl Entry {
 
     /// Replaces the list of the variants, and returns the old one. The caller holds the lock.
     fn put(&self, list: Option<Arc<Variant>>) -> Option<Arc<Variant>> {
+        let over = self.put_unnoted(list);
+        self.note_tags(&over);
+        over
+    }
+
+    /// The same, without the index of tags.
+    fn put_unnoted(&self, list: Option<Arc<Variant>>) -> Option<Arc<Variant>> {
         let now = each(&list).count();
         let over = self.newest.swap(list);
         self.tally.objects.fetch_add(now, Ordering::Relaxed);
         self.tally.objects.fetch_sub(each(&over).count(), Ordering::Relaxed);
-        self.note_tags(&over);
         over
     }
 
@@ -279,6 +290,18 @@ impl Entry {
         let (before, now) = (tags_of(over), tags_of(&variants));
         if !before.is_empty() || !now.is_empty() {
             self.tally.tags.change(self.seat.hash(), &before, &now);
+        }
+    }
+
+    /// Whether a variant has this tag.
+    pub(crate) fn has_tag(&self, tag: TagHash) -> bool {
+        each(&self.newest.load()).any(|object| object.hold.tags.hashes().binary_search(&tag).is_ok())
+    }
+
+    /// Has the index of tags know the variants, whatever it knew.
+    pub(crate) fn note_tags_again(&self) {
+        for tag in tags_of(&self.newest.load()).iter() {
+            self.tally.tags.insert_if(*tag, self.seat.hash(), || self.has_tag(*tag));
         }
     }
 
@@ -546,13 +569,35 @@ impl Entry {
     /// Drops a variant, and closes the disks until the caller has removed there what it took the place of. `None` if it is
     /// not a variant.
     pub(crate) fn let_go(&self, object: &Arc<Object>) -> Option<Closed<'_>> {
+        self.drop_one(object, |list| self.put(list))
+    }
+
+    /// The same, and leaves the index of tags to `note`, which gets the tags of all variants before and now.
+    pub(crate) fn let_go_and_note(
+        &self,
+        object: &Arc<Object>,
+        note: impl FnOnce(&[TagHash], &[TagHash]),
+    ) -> Option<Closed<'_>> {
+        self.drop_one(object, |list| {
+            let over = self.put_unnoted(list);
+            note(&tags_of(&over), &tags_of(&self.newest.load()));
+            over
+        })
+    }
+
+    /// Drops a variant by `put`, which gets the list of the others.
+    fn drop_one(
+        &self,
+        object: &Arc<Object>,
+        put: impl FnOnce(Option<Arc<Variant>>) -> Option<Arc<Variant>>,
+    ) -> Option<Closed<'_>> {
         let mut state = self.state.lock();
         let current = self.newest.load_full();
         let rest: Vec<Arc<Object>> = each(&current).filter(|other| !Arc::ptr_eq(other, object)).cloned().collect();
         if rest.len() == each(&current).count() {
             return None;
         }
-        let over = self.put(list_of(rest));
+        let over = put(list_of(rest));
         state.closed += 1;
         // What is being read may be older than what is dropped here.
         if matches!(state.disk, Disk::Reading(_)) {

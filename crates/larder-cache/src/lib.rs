@@ -39,6 +39,7 @@ mod tag_index;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod untagged;
 mod url;
 pub mod vary;
 mod zone;

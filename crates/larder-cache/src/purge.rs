@@ -10,6 +10,7 @@ use crate::bans::{Stale, Tested};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::object::{Hold, Object};
+use crate::untagged::Untagged;
 use crate::zone::Zone;
 
 /// How long a page may still be used at most. What it had less of, it keeps.
@@ -104,17 +105,21 @@ impl Zone {
     }
 
     /// Drops a page from memory, for a ban that covers it on the disks. False if it is not a variant any more.
-    pub(crate) fn drop_from_memory(&self, object: &Arc<Object>, now: Time) -> bool {
+    pub(crate) fn drop_from_memory(&self, object: &Arc<Object>, untagged: &mut Untagged, now: Time) -> bool {
         let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
         // One that waits for a disk is not written any more, and the older one there may not be covered. Asked before it is
         // dropped: a disk that then comes to it skips it, and waits for nothing more.
         let may_wait = entry.is_at_work();
-        let Some(closed) = entry.let_go(object) else { return false };
+        let note = |before: &[_], now: &[_]| untagged.add(&entry, before, now);
+        let Some(closed) = entry.let_go_and_note(object, note) else { return false };
         if may_wait {
             self.shelves().remove_variant(entry.key_bytes(), object, now);
         }
         drop(closed);
         self.reweigh(&entry);
+        if untagged.is_full() {
+            self.settle_tags(untagged);
+        }
         true
     }
 

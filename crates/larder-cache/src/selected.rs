@@ -24,6 +24,7 @@ use crate::key::{KeyRef, of_part, page_of};
 use crate::object::Object;
 use crate::selection::{How, Pattern, Selection, TooLong, UriTest, are_of_purge};
 use crate::tags::{TagFields, TagHash};
+use crate::untagged::Untagged;
 use crate::zone::Zone;
 
 /// The ban by which a purge of selected pages holds.
@@ -205,10 +206,17 @@ impl Zone {
 
     /// Has the pages in memory that a purge means be what its ban makes of them, and returns their number.
     fn visit(self: &Arc<Self>, purge: &Purge, ban: u64, now: Time) -> usize {
-        let visit = |entry: &Arc<Entry>| self.visit_entry(entry, purge, ban, now);
+        let mut untagged = Untagged::default();
+        let pages = self.visit_all(purge, ban, &mut untagged, now);
+        self.settle_tags(&mut untagged);
+        pages
+    }
+
+    fn visit_all(self: &Arc<Self>, purge: &Purge, ban: u64, untagged: &mut Untagged, now: Time) -> usize {
+        let mut visit = |entry: &Arc<Entry>| self.visit_entry(entry, purge, ban, untagged, now);
         match &purge.selection {
             Selection::Key(key) => {
-                let there = |key: &[u8]| self.entry_there(&KeyRef::new(key)).map_or(0, |entry| visit(&entry));
+                let mut there = |key: &[u8]| self.entry_there(&KeyRef::new(key)).map_or(0, |entry| visit(&entry));
                 there(key) + there(&of_part(key))
             }
             Selection::Tags(_) => {
@@ -221,7 +229,7 @@ impl Zone {
             Selection::All | Selection::KeyPrefix(_) | Selection::Host(_) | Selection::Url { .. } => {
                 let all = self.objects(|object| object.hold.tested.number() < ban);
                 let visit = |object: Arc<Object>| match purge.means(&object) {
-                    true => usize::from(self.become_banned(&object, purge.how, ban, now)),
+                    true => usize::from(self.become_banned(&object, purge.how, ban, untagged, now)),
                     false => {
                         object.hold.tested.follow(ban);
                         0
@@ -232,16 +240,30 @@ impl Zone {
         }
     }
 
-    fn visit_entry(self: &Arc<Self>, entry: &Arc<Entry>, purge: &Purge, ban: u64, now: Time) -> usize {
+    fn visit_entry(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        purge: &Purge,
+        ban: u64,
+        untagged: &mut Untagged,
+        now: Time,
+    ) -> usize {
         let is_meant = |object: &&Arc<Object>| object.hold.tested.number() < ban && purge.means(object);
         let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(is_meant).cloned().collect();
-        meant.iter().filter(|object| self.become_banned(object, purge.how, ban, now)).count()
+        meant.iter().filter(|object| self.become_banned(object, purge.how, ban, untagged, now)).count()
     }
 
     /// Drops a page from memory, or has one take its place that is stale. False if it is not there any more.
-    fn become_banned(self: &Arc<Self>, object: &Arc<Object>, how: How, ban: u64, now: Time) -> bool {
+    fn become_banned(
+        self: &Arc<Self>,
+        object: &Arc<Object>,
+        how: How,
+        ban: u64,
+        untagged: &mut Untagged,
+        now: Time,
+    ) -> bool {
         match how {
-            How::Hard => self.drop_from_memory(object, now),
+            How::Hard => self.drop_from_memory(object, untagged, now),
             How::Soft => {
                 // Unless it was tested by all before, it is by all again.
                 let tested = object.hold.tested.number();

@@ -34,7 +34,32 @@ impl TagIndex {
             self.shard(*tag, entry).lock().insert(Pair(*tag, entry));
         }
         for tag in before.iter().filter(|tag| now.binary_search(tag).is_err()) {
-            self.shard(*tag, entry).lock().remove(Pair(*tag, entry));
+            self.shard(*tag, entry).lock().remove(&[Pair(*tag, entry)]);
+        }
+    }
+
+    /// Removes pairs of a tag and an entry, unless `has` says of the number beside a pair that this entry has the tag, which
+    /// runs under a lock. It locks each part of the index once, and moves what stays there once, so many at a time cost
+    /// little.
+    pub(crate) fn remove_all(&self, pairs: &[(TagHash, u64, u32)], has: impl Fn(u32, TagHash) -> bool) {
+        let Some(shards) = self.shards.get() else { return };
+        let mut pairs: Vec<_> = pairs.iter().map(|(tag, at, of)| (place(*tag, *at), Pair(*tag, *at), *of)).collect();
+        pairs.sort_unstable();
+        let mut gone = Vec::new();
+        for together in pairs.chunk_by(|one, next| one.0 == next.0) {
+            let Some(shard) = together.first().and_then(|(place, ..)| shards.get(*place)) else { return };
+            let mut shard = shard.lock();
+            gone.clear();
+            gone.extend(together.iter().filter(|(_, pair, of)| !has(*of, pair.0)).map(|(_, pair, _)| *pair));
+            shard.remove(&gone);
+        }
+    }
+
+    /// Adds an entry to those of a tag if `is_there` says that it has the tag, which runs under a lock.
+    pub(crate) fn insert_if(&self, tag: TagHash, entry: u64, is_there: impl FnOnce() -> bool) {
+        let mut shard = self.shard(tag, entry).lock();
+        if is_there() {
+            shard.insert(Pair(tag, entry));
         }
     }
 
@@ -61,8 +86,13 @@ impl TagIndex {
 
     fn shard(&self, tag: TagHash, entry: u64) -> &Mutex<Pairs> {
         let shards = self.shards.get_or_init(|| (0..SLOTS * PARTS).map(|_| Mutex::default()).collect());
-        &shards[slot(tag) * PARTS + (entry >> 60) as usize % PARTS]
+        &shards[place(tag, entry)]
     }
+}
+
+/// Which of all shards a pair is in.
+fn place(tag: TagHash, entry: u64) -> usize {
+    slot(tag) * PARTS + (entry >> 60) as usize % PARTS
 }
 
 /// The place of a tag's shards.
@@ -92,19 +122,33 @@ impl Pairs {
         }
     }
 
-    fn remove(&mut self, pair: Pair) {
-        let at = self.at(pair);
-        let Some(chunk) = self.chunks.get_mut(at) else { return };
-        let Ok(place) = chunk.binary_search(&pair) else { return };
-        chunk.remove(place);
-        let len = chunk.len();
-        if chunk.capacity() > len + len / SLACK_SHARE + SLACK_MIN {
-            chunk.shrink_to(len + len / GROWTH_SHARE);
+    /// Removes pairs, which are sorted.
+    fn remove(&mut self, mut pairs: &[Pair]) {
+        while let Some(first) = pairs.first() {
+            let at = self.at(*first);
+            let Some(chunk) = self.chunks.get_mut(at) else { return };
+            let in_chunk = pairs.partition_point(|pair| chunk.last().is_some_and(|last| pair <= last));
+            let (here, rest) = pairs.split_at(in_chunk);
+            pairs = rest;
+            if cut(chunk, here) {
+                self.tidy(at);
+            }
         }
+    }
+
+    /// Gives back what is free in a chunk that pairs were removed from, and in the list of chunks.
+    fn tidy(&mut self, at: usize) {
+        let Some(chunk) = self.chunks.get_mut(at) else { return };
+        let len = chunk.len();
         if len == 0 {
             self.chunks.remove(at);
-        } else if len < CHUNK / 4 {
-            self.join(at);
+        } else {
+            if chunk.capacity() > len + len / SLACK_SHARE + SLACK_MIN {
+                chunk.shrink_to(len + len / GROWTH_SHARE);
+            }
+            if len < CHUNK / 4 {
+                self.join(at);
+            }
         }
         if self.chunks.capacity() > self.chunks.len() * 4 {
             self.chunks.shrink_to_fit();
@@ -133,6 +177,23 @@ impl Pairs {
         let pairs = chunks.flatten().skip_while(|pair| pair.0 < tag);
         entries.extend(pairs.take_while(|pair| pair.0 == tag).map(|pair| pair.1));
     }
+}
+
+/// Takes pairs out of a chunk, of which each is moved at most once; both are sorted. False if there was none of them.
+fn cut(chunk: &mut Vec<Pair>, pairs: &[Pair]) -> bool {
+    let (mut kept, mut looked) = (0, 0);
+    for pair in pairs {
+        let Ok(place) = chunk.get(looked..).unwrap_or_default().binary_search(pair) else { continue };
+        chunk.copy_within(looked..looked + place, kept);
+        kept += place;
+        looked += place + 1;
+    }
+    let is_changed = looked > kept;
+    if is_changed {
+        chunk.copy_within(looked.., kept);
+        chunk.truncate(chunk.len() - (looked - kept));
+    }
+    is_changed
 }
 
 /// Tags are spread over this many places, and the pairs of each place over [`PARTS`] locks.
@@ -212,6 +273,12 @@ mod tests {
             // What it had already it was not told again.
             model.extend(now.iter().filter(|tag| !before.contains(tag)).map(|tag| (*tag, entry)));
         }
+        // Many at once, of which some are there still.
+        let many: Vec<(TagHash, u64, u32)> =
+            model.iter().map(|(tag, entry)| (*tag, *entry, 0)).filter(|(tag, ..)| tag.0 % 3 == 0).collect();
+        index.remove_all(&many, |_, tag| tag.0 % 2 == 0);
+        model.retain(|(tag, _)| tag.0 % 6 != 3);
+        assert!(model.len() + 1000 < many.len() * 3, "a part is gone");
         for number in 0..10_000 {
             let tag = tag_of(number);
             let expected: BTreeSet<u64> = model.range((tag, 0)..=(tag, u64::MAX)).map(|pair| pair.1).collect();

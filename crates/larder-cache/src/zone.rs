@@ -22,6 +22,7 @@ use crate::object::{Home, Object};
 use crate::shelves::{self, Shelves};
 use crate::stamps::{Moment, Stamps};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
+use crate::tag_index::TagIndex;
 use crate::tags::{TagFields, TagHash, Tags};
 
 /// The limits of a zone with its own memory.
@@ -362,6 +363,11 @@ impl Zone {
     /// The hashes of the entries in memory that have pages with a tag.
     pub(crate) fn entries_of(&self, tag: TagHash) -> Vec<u64> {
         self.tally.tags.entries_of(tag)
+    }
+
+    /// Its index of tags.
+    pub(crate) fn tags(&self) -> &TagIndex {
+        &self.tally.tags
     }
 
     /// How many pairs of entry and tag are in the index, and how many bytes they take.

@@ -1,7 +1,9 @@
 //! Purges of selected pages, in memory.
 
 use super::*;
-use crate::tags::TagFields;
+use crate::entry::each;
+use crate::tags::{TagFields, TagHash};
+use crate::untagged::Untagged;
 
 /// Finds itself.
 pub(super) struct Word(pub(super) String);
@@ -318,4 +320,30 @@ fn what_is_sought_by_tag_is_all_variants_that_have_it() {
     assert_eq!(zone.tags_indexed().0, 2);
     assert_eq!(purge(&zone, tags(&["home"]), How::Hard, 1).pages, 1);
     assert_eq!(zone.stats().objects, 0);
+}
+
+#[test]
+fn a_page_that_comes_before_the_index_has_forgotten_another_one_stays_in_it() {
+    for (comes, is_gone) in [(false, false), (false, true), (true, false), (true, true)] {
+        let zone = tagged_zone();
+        let mut worker = Worker::new(&zone);
+        store(&mut worker, "a.example/", "x y", 0);
+        let (key, tag) = (KeyRef::new(b"a.example/"), TagHash::of(b"x"));
+        let entry = zone.entry_there(&key).expect("it is there");
+        let page = each(&entry.variants()).next().cloned().expect("there is one");
+        let mut untagged = Untagged::default();
+        assert!(zone.drop_from_memory(&page, &mut untagged, at(1)));
+        if is_gone {
+            zone.forget(&key);
+        }
+        if comes {
+            store(&mut worker, "a.example/", "x", 2);
+        }
+        assert_eq!(zone.entries_of(tag).len(), 1, "{comes} {is_gone}: nothing is forgotten yet");
+        zone.settle_tags(&mut untagged);
+        let named = [tag, TagHash::of(b"y")].map(|tag| zone.entries_of(tag).len());
+        assert_eq!(named, [usize::from(comes), 0], "{comes} {is_gone}");
+        assert_eq!(purge(&zone, tags(&["x"]), How::Hard, 3).pages, usize::from(comes), "{comes} {is_gone}");
+        assert_eq!(zone.tags_indexed().0, 0, "{comes} {is_gone}");
+    }
 }
