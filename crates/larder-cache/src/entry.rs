@@ -70,6 +70,8 @@ pub struct Peek {
     pub variants: Vec<Arc<Object>>,
     /// How many lookups found no variant, for `min_uses`.
     pub misses: u32,
+    /// How often it was found lately, as far as that was noted: it is more for what is used often.
+    pub uses: u8,
     /// Whether a request is fetching it.
     pub is_being_fetched: bool,
     /// Until when requests do not wait for each other, because the last answer was not to be stored.
@@ -320,6 +322,7 @@ impl Entry {
         Peek {
             variants: new.chain(each(&self.newest.load()).cloned()).collect(),
             misses: state.uses,
+            uses: self.seat.uses(),
             is_being_fetched: self.is_at_work(),
             uncacheable_until: Some(state.uncacheable_until).filter(|until| now < *until),
             may_be_on_disk: !matches!(state.disk, Disk::Known),

@@ -88,6 +88,30 @@ pub struct Hold {
     pub(crate) located: Located,
     /// What was made of its body: see [`Object::made`].
     made: OnceLock<Made>,
+    fetched: Fetched,
+}
+
+/// Who has fetched an object. It is not kept on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// The address of the origin; `None` if that is not known.
+    pub from: Option<Arc<str>>,
+    /// For whom.
+    pub by: FetchedBy,
+    /// Whether the origin has confirmed it since then, by a 304.
+    pub is_confirmed: bool,
+}
+
+/// For whom an object was fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FetchedBy {
+    /// That is not known.
+    #[default]
+    Unknown,
+    /// A request that waited for it.
+    Request,
+    /// Nobody in particular: a stale page was fetched anew in the background.
+    Background,
 }
 
 /// What was made of a body, and the memory that it takes.
@@ -128,8 +152,8 @@ impl Hold {
         let hit_at = AtomicU64::new(old.hit_at.load(Ordering::Relaxed));
         let tested = Tested::by(old.tested.number());
         let (is_read, esi_base) = (old.is_read, old.esi_base.clone());
-        let (tags, located) = (old.tags.clone(), old.located.clone());
-        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, tags, located, ..Self::default() }
+        let (tags, located, fetched) = (old.tags.clone(), old.located.clone(), old.fetched.clone());
+        Self { mark: old.mark, hits, hit_at, tested, is_read, esi_base, tags, located, fetched, ..Self::default() }
     }
 
     /// That of a page, with ESI if there is a URL that its includes are relative to.
@@ -140,6 +164,11 @@ impl Hold {
     /// The same for what can be purged by this URL. Without one, all purges by URLs mean it.
     pub fn at(self, url: Url<'_>) -> Self {
         Self { located: Located::copied(url), ..self }
+    }
+
+    /// The same for what was fetched so.
+    pub fn fetched(self, fetched: Fetched) -> Self {
+        Self { fetched, ..self }
     }
 
     /// That of a page that was read from a disk.
@@ -256,6 +285,16 @@ impl Object {
             zone.reweigh(&entry);
         }
         is_kept
+    }
+
+    /// Who has fetched it.
+    pub fn fetched(&self) -> &Fetched {
+        &self.hold.fetched
+    }
+
+    /// Whether it was read from a disk.
+    pub fn is_read(&self) -> bool {
+        self.hold.is_read
     }
 
     /// Counts a delivery, and returns how many there were.

@@ -14,6 +14,7 @@ use crate::flight::{Flight, Outcome};
 use crate::front::Front;
 use crate::key::{self, KeyRef};
 use crate::object::Object;
+use crate::remembered::{NO_ROOM, too_large};
 use crate::stamps::Moment;
 use crate::url::Located;
 use crate::zone::Zone;
@@ -124,8 +125,9 @@ impl Permit {
             Role::Begun { refetch } => (None, refetch),
         };
         self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
-        if !kept {
-            self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed);
+        match kept {
+            true => self.zone.remembered.store(self.entry.key_hash()),
+            false => drop(self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed)),
         }
         if !kept && !is_purged {
             self.zone.not_kept(&self.entry, &object, refetch.as_ref());
@@ -149,6 +151,7 @@ impl Permit {
         let object = self.zone.charged(&self.entry, object);
         if object.is_charged() && !self.is_purged() && self.entry.replace(old, &object) {
             self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
+            self.zone.remembered.store(self.entry.key_hash());
             if old.vary != object.vary {
                 self.zone.shelves().remove_variant(self.entry.key_bytes(), old, object.stored_at);
             }
@@ -196,6 +199,13 @@ impl Permit {
             self.zone.reweigh(&self.entry);
         }
         self.give_up(Outcome::Uncacheable);
+    }
+
+    /// Notes that the body, of this length, has found no room at its end. `status` is that of its answer.
+    pub fn remember_no_room(&self, status: u16, bytes: u64, now: Time) {
+        let can_hold = self.zone.can_hold(self.entry.key_bytes(), bytes);
+        let why = if can_hold { NO_ROOM.to_owned() } else { too_large(bytes) };
+        self.zone.remembered.refuse(self.entry.key_hash(), Some(status), &why, can_hold, now);
     }
 
     /// The fetch brought nothing. Dropping the permit does the same.

@@ -35,6 +35,9 @@ impl Zone {
         for object in &meant {
             self.shelves().remove_variant(key.bytes(), object, now);
         }
+        if !meant.is_empty() {
+            self.remembered.purge(key.shelf_hash());
+        }
         let variants = (meant.len() + entry.drop_meant(&is_meant)).max(unread);
         self.reweigh(&entry);
         self.counts.purged.fetch_add(variants as u64, Ordering::Relaxed);
@@ -78,6 +81,7 @@ impl Zone {
             old.hold.tested.raise(stale.tested);
             return entry.has(old).then(|| Arc::clone(old));
         }
+        self.remember_purge(old);
         let by = Shorter { ttl: Duration::ZERO, grace: None, keep: None };
         let mut object = by.of(old, since);
         object.hold.tested = Tested::by(stale.tested);
@@ -112,6 +116,7 @@ impl Zone {
         let may_wait = entry.is_at_work();
         let note = |before: &[_], now: &[_]| untagged.add(&entry, before, now);
         let Some(closed) = entry.let_go_and_note(object, note) else { return false };
+        self.remembered.purge(entry.key_hash());
         if may_wait {
             self.shelves().remove_variant(entry.key_bytes(), object, now);
         }

@@ -1,8 +1,9 @@
 //! One cache, as a `*_cache_path` declares it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::iter;
 use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -19,11 +20,12 @@ use crate::entry::{Entry, Peek, each};
 use crate::key::{KeyRef, of_part, page_hash};
 use crate::memory::Memory;
 use crate::object::{Home, Object};
+use crate::remembered::{Refusal, Remembered};
 use crate::shelves::{self, Shelves};
 use crate::stamps::{Moment, Stamps};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 use crate::tag_index::TagIndex;
-use crate::tags::{TagFields, TagHash, Tags};
+use crate::tags::{self, TAGS_MAX, TagFields, TagHash, Tags};
 
 /// The limits of a zone with its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,7 @@ pub struct Zone {
     use_step_secs: AtomicU64,
     bans: Bans<Object>,
     pub(crate) stamps: Stamps,
+    pub(crate) remembered: Remembered,
     /// Held by the thread that takes over bans from shelves.
     taking_over: Mutex<()>,
     /// How bans on disk are read.
@@ -100,6 +103,7 @@ impl Zone {
             use_step_secs: AtomicU64::new(use_step_secs(inactive)),
             bans: Bans::new(id),
             stamps: Stamps::new(),
+            remembered: Remembered::default(),
             taking_over: Mutex::default(),
             read_ban: OnceLock::new(),
             tag_fields: ArcSwap::default(),
@@ -208,6 +212,9 @@ impl Zone {
         // In between, a lookup may have made a new entry and read the page that was still on disk.
         self.forget(key);
         let variants = in_memory.max(on_disk);
+        if variants > 0 {
+            self.remembered.purge(key.shelf_hash());
+        }
         self.counts.purged.fetch_add(variants as u64, Ordering::Relaxed);
         variants
     }
@@ -356,6 +363,7 @@ impl Zone {
     }
 
     fn drop_covered(&self, object: &Arc<Object>, now: Time) {
+        self.remember_purge(object);
         self.lost(object, now);
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
     }
@@ -465,12 +473,15 @@ impl Zone {
         self.memory.shelf().sweep_all(|entry| entry.era() != era || !is_meant(entry.key_bytes()))
     }
 
-    /// Drops the entries for which `is_meant` is true from memory, and returns how many variants they had.
+    /// Drops the entries for which `is_meant` is true from memory, as a purge, and returns how many variants they had.
     fn forget_entries(&self, is_meant: impl Fn(&Entry) -> bool) -> usize {
         let (era, mut variants) = (self.era(), 0);
         self.memory.shelf().sweep_all(|entry| {
             let goes = entry.era() == era && is_meant(entry);
-            variants += if goes { entry.variants_len() } else { 0 };
+            if goes && entry.variants_len() > 0 {
+                variants += entry.variants_len();
+                self.remembered.purge(entry.key_hash());
+            }
             !goes
         });
         variants
@@ -560,6 +571,53 @@ impl Zone {
         let shelves = self.shelves.load();
         peek.may_be_on_disk &= shelves.are_open(key.bytes()) && shelves.may_have(key.bytes());
         peek
+    }
+
+    /// Notes why an answer under a key was not stored; `status` is its, if it has come, and `is_passing` as in [`Refusal`].
+    pub fn remember_refusal(&self, key: &KeyRef<'_>, status: Option<u16>, why: &str, is_passing: bool, at: Time) {
+        self.remembered.refuse(key.shelf_hash(), status, why, is_passing, at);
+    }
+
+    /// The last answer under a key, if it was not stored and is remembered: those of some hundred keys are.
+    pub fn refusal(&self, key: &KeyRef<'_>) -> Option<Refusal> {
+        self.remembered.refusal(key.shelf_hash())
+    }
+
+    /// Whether a purge has dropped a page of a key, and no answer has come since then; of some thousand keys that is known.
+    pub fn is_purged(&self, key: &KeyRef<'_>) -> bool {
+        self.remembered.is_purged(key.shelf_hash())
+    }
+
+    /// Whether the last answer under a key was too large, as far as that is remembered.
+    pub fn is_too_large(&self, key: &KeyRef<'_>) -> bool {
+        self.remembered.is_too_large(key.shelf_hash())
+    }
+
+    /// Whether there can be room for a body of this length under `key`.
+    pub fn can_hold(&self, key: &[u8], bytes: u64) -> bool {
+        bytes <= self.memory.bytes_max() / 2 || self.shelves.load().can_hold(key, bytes)
+    }
+
+    /// Notes that a purge or a ban ends the use of a page.
+    pub(crate) fn remember_purge(&self, object: &Object) {
+        if let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) {
+            self.remembered.purge(entry.key_hash());
+        }
+    }
+
+    /// The folders of the shelves on which a page is, beside memory. Reads no disk, and notes no use.
+    pub fn shelves_with(&self, key: &KeyRef<'_>, object: &Object) -> Vec<PathBuf> {
+        self.shelves.load().with(key.bytes(), &object.vary)
+    }
+
+    /// The tags of a page, in the order of its fields.
+    pub fn tags_of(&self, object: &Object) -> Vec<Vec<u8>> {
+        let by = self.tag_fields.load();
+        let all = by.names().flat_map(|name| object.fields.get_all(name)).flat_map(tags::split);
+        let mut tags: Vec<Vec<u8>> = all.take(TAGS_MAX).map(<[u8]>::to_vec).collect();
+        let mut seen = HashSet::new();
+        tags.retain(|tag| seen.insert(tag.clone()));
+        tags
     }
 
     /// The entry of `key`, made if there is none. `None` if there is no room for it.

@@ -8,6 +8,7 @@
 
 pub(crate) mod head;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -143,6 +144,17 @@ impl Shelves {
     /// Whether there may be something under `key`. Does not count as a use. No I/O.
     pub(crate) fn may_have(&self, key: &[u8]) -> bool {
         self.of(key).any(|shelf| shelf.may_have(key))
+    }
+
+    /// The folders of the shelves that have this variant of `key`. Does not count as a use. No I/O.
+    pub(crate) fn with(&self, key: &[u8], vary: &VaryKey) -> Vec<PathBuf> {
+        let shelves = self.of(key).filter(|shelf| shelf.has(key, vary.fingerprint()));
+        shelves.map(|shelf| shelf.dir().to_owned()).collect()
+    }
+
+    /// Whether one of the shelves of `key` takes a body of this length.
+    pub(crate) fn can_hold(&self, key: &[u8], bytes: u64) -> bool {
+        self.of(key).any(|shelf| bytes <= shelf.body_bytes_max())
     }
 
     /// Notes a use of the pages under `key`.

@@ -138,6 +138,11 @@ fn a_purge_meets_the_pages_that_are_selected_and_no_others() {
             assert_eq!((purged.pages, purged.is_also_on_disk), (met.len(), false), "{words}");
             assert_eq!(zone.stats().purged, met.len() as u64, "{words}");
             for (key, _) in PAGES {
+                assert_eq!(
+                    zone.is_purged(&KeyRef::new(key.as_bytes())),
+                    met.contains(&key),
+                    "{words} {key} is remembered"
+                );
                 let expected = if met.contains(&key) { becomes } else { "hit" };
                 assert_eq!([seen(&mut worker, key, 1), seen(&mut other, key, 1)], [expected; 2], "{words} {key}");
             }

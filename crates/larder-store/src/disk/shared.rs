@@ -97,6 +97,12 @@ impl Shared {
         has
     }
 
+    /// Whether the index has this variant. Does not count as a use.
+    pub(super) fn has(&self, key: &[u8], variant: u8) -> bool {
+        let is_here = self.health.reads() && self.clears.load(Ordering::Acquire) == 0;
+        is_here && !self.removals.hidden(key).hides(variant) && self.index.get(self.hash(key), variant).is_some()
+    }
+
     /// Removes a record that cannot be read from the index. It stays on disk until its segment is deleted.
     pub(super) fn drop_place(&self, hash: u64, place: &Place) {
         if self.index.remove_at(hash, place.variant, place.segment.number(), place.offset).is_some() {

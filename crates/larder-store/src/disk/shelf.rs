@@ -140,6 +140,12 @@ impl DiskShelf {
         self.shared().may_have(key)
     }
 
+    /// Whether this variant of a page has been written, as far as the index tells. Does not count as a use. Reads memory
+    /// only, never waits.
+    pub fn has(&self, key: &[u8], variant: u8) -> bool {
+        self.shared().has(key, variant)
+    }
+
     /// Reads what was found, with bodies of up to `body_max`. `None` if it would have to wait.
     pub fn read_now(&self, key: &[u8], found: &Found, body_max: usize) -> Option<Vec<Stored>> {
         read_all(self.shared(), key, found, body_max, Wait::Never)

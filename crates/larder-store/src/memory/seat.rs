@@ -70,7 +70,8 @@ impl Seat {
         self.gone.store(true, Ordering::Release);
     }
 
-    pub(super) fn uses(&self) -> u8 {
+    /// How many uses were noted since the shelf has last looked at it, up to the most that count.
+    pub fn uses(&self) -> u8 {
         self.uses.load(Ordering::Relaxed)
     }
 
