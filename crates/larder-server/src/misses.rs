@@ -38,7 +38,16 @@ struct Row {
     count: u64,
     /// The length of the place in the key, which goes on with a zero byte and the reason.
     place_bytes: usize,
-    example: Box<str>,
+    example: Example,
+}
+
+/// One of the requests that a row stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Example {
+    /// Its URL.
+    pub url: Box<str>,
+    /// What has given the variable of a condition its value, such as a cookie; empty if there is none.
+    pub made_by: Box<str>,
 }
 
 /// A place and a reason, and how many requests they stand for.
@@ -50,8 +59,8 @@ pub struct Seen {
     pub reason: String,
     /// How many requests.
     pub count: u64,
-    /// The URL of one.
-    pub example: String,
+    /// One of them.
+    pub example: Example,
 }
 
 /// What workers have seen in the last minutes.
@@ -84,7 +93,7 @@ impl Misses {
 
     /// Notes a request that was no hit. `hits` is how many the worker has counted so far; `example` is asked for if the
     /// reason is new in this minute.
-    pub fn note(&mut self, place: String, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> String) {
+    pub fn note(&mut self, place: String, reason: &str, hits: u64, now: Time, example: impl FnOnce() -> Example) {
         let mut key = place;
         key.truncate(cut(&key).len());
         let place_bytes = key.len();
@@ -101,14 +110,15 @@ impl Misses {
         std::mem::take(&mut self.scratch)
     }
 
-    fn count(&mut self, key: &str, place_bytes: usize, hits: u64, now: Time, example: impl FnOnce() -> String) {
+    fn count(&mut self, key: &str, place_bytes: usize, hits: u64, now: Time, example: impl FnOnce() -> Example) {
         let Some(minute) = self.minute(hits, now) else { return };
         let is_full = minute.rows.len() >= ROWS_MAX;
         match minute.rows.get_mut(key) {
             Some(row) => row.count += 1,
             None if is_full => minute.others += 1,
             None => {
-                let example = cut(&example()).into();
+                let Example { url, made_by } = example();
+                let example = Example { url: cut(&url).into(), made_by: cut(&made_by).into() };
                 minute.rows.insert(key.into(), Row { count: 1, place_bytes, example });
             }
         }
@@ -126,8 +136,7 @@ impl Misses {
             let rows = minute.rows.iter().map(|(key, row)| {
                 let (place, reason) = (key.get(..row.place_bytes), key.get(row.place_bytes + 1..));
                 let [place, reason] = [place, reason].map(|text| text.unwrap_or_default().to_owned());
-                let example = row.example.to_string();
-                Seen { place, reason, count: row.count, example }
+                Seen { place, reason, count: row.count, example: row.example.clone() }
             });
             summary.add(Summary { rows: rows.collect(), others: minute.others, hits: 0 });
         }
@@ -171,9 +180,13 @@ fn cut(text: &str) -> &str {
 mod tests {
     use super::*;
 
+    fn of(url: &str) -> Example {
+        Example { url: url.into(), made_by: url.into() }
+    }
+
     fn seen(misses: &Misses, now: u64) -> Vec<String> {
         let summary = misses.summary(100, Time::from_secs(now));
-        let row = |seen: &Seen| format!("{} {}: {} ({})", seen.count, seen.place, seen.reason, seen.example);
+        let row = |seen: &Seen| format!("{} {}: {} ({})", seen.count, seen.place, seen.reason, seen.example.url);
         summary.rows.iter().map(row).collect()
     }
 
@@ -181,7 +194,7 @@ mod tests {
     fn places_and_reasons_are_counted_apart_for_ten_minutes() {
         let mut misses = Misses::default();
         let mut note = |place, reason, hits, now, example: &str| {
-            misses.note(str::to_owned(place), reason, hits, Time::from_secs(now), || example.to_owned());
+            misses.note(str::to_owned(place), reason, hits, Time::from_secs(now), || of(example));
         };
         note("a /", "method", 10, 0, "/1");
         note("a /", "method", 20, 59, "/2");
@@ -202,22 +215,24 @@ mod tests {
         let long = "ä".repeat(TEXT_BYTES_MAX);
         for minute in 0..100 {
             for number in 0..2 * ROWS_MAX {
-                misses.note(format!("{number}"), &long, 0, Time::from_secs(60 * minute), || long.clone());
+                misses.note(format!("{number}"), &long, 0, Time::from_secs(60 * minute), || of(&long));
             }
         }
         assert_eq!(misses.minutes.len() as u64, MINUTES);
         let summary = misses.summary(0, Time::from_secs(60 * 99));
         assert_eq!((summary.rows.len(), summary.others), (ROWS_MAX, MINUTES * ROWS_MAX as u64));
-        assert!(
-            summary.rows.iter().all(|row| row.reason.len() <= TEXT_BYTES_MAX && row.example.len() <= TEXT_BYTES_MAX)
-        );
+        assert!(summary.rows.iter().all(|row| {
+            [row.reason.len(), row.example.url.len(), row.example.made_by.len()]
+                .iter()
+                .all(|len| *len <= TEXT_BYTES_MAX)
+        }));
     }
 
     #[test]
     fn a_clock_that_is_set_back_begins_anew() {
         let mut misses = Misses::default();
         for now in [6000, 60] {
-            misses.note("a".to_owned(), "b", 0, Time::from_secs(now), String::new);
+            misses.note("a".to_owned(), "b", 0, Time::from_secs(now), Example::default);
         }
         assert_eq!(seen(&misses, 60), ["1 a: b ()"]);
     }

@@ -18,22 +18,33 @@ fn as_text(seen: &Summary) -> String {
     let mut out = format!("{misses} requests of the last {MINUTES} minutes went to an origin; hits: {}\n", seen.hits);
     for row in &seen.rows {
         let (share, count) = (percent(row.count, misses), row.count);
+        let (what, detail) = parted(&row.reason);
         // Writing to memory does not fail.
-        let _ = write!(
-            out,
-            "{share:>4} % {count:>8}  {}\n{:>17}from {}, such as {}\n",
-            row.reason, "", row.place, row.example
-        );
+        let _ = writeln!(out, "{share:>3} % of misses: {what} from {}{detail}", row.place);
+        let _ = write!(out, "      {}, such as {}", requests(count), row.example.url);
+        let _ = match &*row.example.made_by {
+            "" => writeln!(out),
+            made_by => writeln!(out, ": {made_by}"),
+        };
     }
     if seen.others > 0 {
-        let _ = writeln!(
-            out,
-            "{:>4} % {:>8}  other reasons, for which there was no room",
-            percent(seen.others, misses),
-            seen.others
-        );
+        let share = percent(seen.others, misses);
+        let _ = writeln!(out, "{share:>3} % of misses: other reasons, for which there was no room");
+        let _ = writeln!(out, "      {}", requests(seen.others));
     }
     out
+}
+
+fn requests(count: u64) -> String {
+    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
+}
+
+/// A reason, and what stands in brackets behind it, with the space between them.
+fn parted(reason: &str) -> (&str, &str) {
+    match reason.rfind(" (") {
+        Some(at) if reason.ends_with(')') => reason.split_at(at),
+        _ => (reason, ""),
+    }
 }
 
 fn as_json(seen: &Summary) -> String {
@@ -41,8 +52,11 @@ fn as_json(seen: &Summary) -> String {
         .rows
         .iter()
         .map(|row| {
-            let [reason, place, example] = [&row.reason, &row.place, &row.example].map(|text| json(text));
-            format!("{{\"count\":{},\"reason\":{reason},\"place\":{place},\"example\":{example}}}", row.count)
+            let texts = [&*row.reason, &*row.place, &*row.example.url, &*row.example.made_by];
+            let [reason, place, example, made_by] = texts.map(json);
+            let made_by = if row.example.made_by.is_empty() { "null".to_owned() } else { made_by };
+            let counted = format!("\"count\":{},\"reason\":{reason},\"place\":{place}", row.count);
+            format!("{{{counted},\"example\":{example},\"made_by\":{made_by}}}")
         })
         .collect();
     let (hits, misses, others) = (seen.hits, seen.misses(), seen.others);
@@ -56,28 +70,30 @@ fn percent(part: u64, whole: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::misses::Seen;
+    use crate::misses::{Example, Seen};
 
     use super::*;
 
     fn seen() -> Summary {
-        let row = |count, reason: &str| Seen {
+        let row = |count, reason: &str, made_by: &str| Seen {
             place: "a.test /shop".to_owned(),
             reason: reason.to_owned(),
             count,
-            example: "/shop/\"1\"".to_owned(),
+            example: Example { url: "/shop/\"1\"".into(), made_by: made_by.into() },
         };
-        Summary { rows: vec![row(2, "Set-Cookie (PHPSESSID)"), row(1, "expired")], others: 1, hits: 7 }
+        let rows = vec![row(2, "Set-Cookie (PHPSESSID)", ""), row(1, "proxy_no_cache $a", "cookie b sets $a=1")];
+        Summary { rows, others: 1, hits: 7 }
     }
 
     #[test]
     fn reasons_are_shown_with_their_share() {
         let expected = "4 requests of the last 10 minutes went to an origin; hits: 7
-  50 %        2  Set-Cookie (PHPSESSID)
-                 from a.test /shop, such as /shop/\"1\"
-  25 %        1  expired
-                 from a.test /shop, such as /shop/\"1\"
-  25 %        1  other reasons, for which there was no room
+ 50 % of misses: Set-Cookie from a.test /shop (PHPSESSID)
+      2 requests, such as /shop/\"1\"
+ 25 % of misses: proxy_no_cache $a from a.test /shop
+      1 request, such as /shop/\"1\": cookie b sets $a=1
+ 25 % of misses: other reasons, for which there was no room
+      1 request
 ";
         assert_eq!(shown(&seen(), Form::Text), expected);
         let none = "0 requests of the last 10 minutes went to an origin; hits: 0\n";
@@ -86,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_same_is_told_to_programs() {
-        let expected = r#"{"minutes":10,"hits":7,"misses":4,"others":1,"rows":[{"count":2,"reason":"Set-Cookie (PHPSESSID)","place":"a.test /shop","example":"/shop/\"1\""},{"count":1,"reason":"expired","place":"a.test /shop","example":"/shop/\"1\""}]}
+        let expected = r#"{"minutes":10,"hits":7,"misses":4,"others":1,"rows":[{"count":2,"reason":"Set-Cookie (PHPSESSID)","place":"a.test /shop","example":"/shop/\"1\"","made_by":null},{"count":1,"reason":"proxy_no_cache $a","place":"a.test /shop","example":"/shop/\"1\"","made_by":"cookie b sets $a=1"}]}
 "#;
         assert_eq!(shown(&seen(), Form::Json), expected);
     }

@@ -13,6 +13,8 @@ pub struct Upstream {
     pub cache_status: Option<CacheStatus>,
     /// The reason, for `Cache-Status`.
     pub cache_detail: &'static str,
+    /// The zone that the answer was to be stored in, if it was not.
+    pub refused_in: Option<usize>,
     /// Until when the delivered object is fresh, for `Cache-Status`.
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
@@ -42,6 +44,7 @@ impl Upstream {
         let Self {
             cache_status,
             cache_detail,
+            refused_in,
             fresh_until,
             cache_key,
             part,
@@ -53,6 +56,7 @@ impl Upstream {
         } = self;
         *cache_status = None;
         *cache_detail = "";
+        *refused_in = None;
         *fresh_until = None;
         cache_key.clear();
         *part = Part::Unasked;

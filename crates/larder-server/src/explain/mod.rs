@@ -18,7 +18,7 @@ use crate::misses::Summary;
 use crate::records::endpoint;
 use crate::request::{advance, notes, reasons, receive};
 use crate::site::{Listener, Site};
-use crate::vsl::{Note, Shown};
+use crate::vsl::{Fact, Facts, Note, Shown};
 use crate::worker::Worker;
 
 pub use question::Question;
@@ -38,6 +38,8 @@ struct Row {
     text: String,
     /// Where it stands, as `FILE:LINE`.
     at: Option<String>,
+    /// What programs are told beside.
+    facts: Facts,
 }
 
 /// Walks a request through. `seen` is why others were no hits lately.
@@ -61,30 +63,37 @@ pub fn explain(question: &Question, seen: &Summary, worker: &Rc<Worker>) -> Resu
 
 fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchange, cx: &Cx) -> Explanation {
     let mut rows = Vec::new();
-    let mut row = |what: &str, text: String, at: Option<String>| rows.push(Row { what: what.to_owned(), text, at });
+    let mut row = |what: &str, text: String, at: Option<String>, facts: Facts| {
+        rows.push(Row { what: what.to_owned(), text, at, facts });
+    };
     let remark = remark.map_or_else(String::new, |remark| format!(" ({remark})"));
-    row("listener", format!("{}{remark}", endpoint(&listener.address)), None);
+    row("listener", format!("{}{remark}", endpoint(&listener.address)), None, Facts::new());
     if !cx.server(ex).takes_raw {
-        row("server", ways::server(listener, ex, cx), None);
+        row("server", ways::server(listener, ex, cx), None, Facts::new());
     }
     let mut sentence = String::new();
     for note in notes::notes(ex) {
         match note {
             Note::Location(..) if cx.server(ex).takes_raw => {}
-            Note::Location(location, uri) => row("location", ways::location(location, &uri, ex, cx), None),
+            Note::Location(location, uri) => {
+                row("location", ways::location(location, &uri, ex, cx), None, Facts::new())
+            }
             Note::Holds { condition, cookie, at } => {
                 let cookie = cookie.map_or_else(String::new, |cookie| format!(", by the cookie {cookie}"));
-                row("if", format!("({condition}) holds{cookie}"), cx.site().place(at));
+                row("if", format!("({condition}) holds{cookie}"), cx.site().place(at), Facts::new());
             }
             Note::Left => {}
             Note::Set { slot, value, at } => {
                 let name = &cx.site().variables.slots[slot].name;
-                row("set", format!("${name} is \"{}\"", Shown(&value)), cx.site().place(at));
+                let own = String::from_utf8_lossy(&value).into_owned();
+                let facts = vec![("variable", Fact::Text(format!("${name}"))), ("value", Fact::Text(own))];
+                row("set", format!("${name} is \"{}\"", Shown(&value)), cx.site().place(at), facts);
             }
-            Note::Said { what, text, at } => row(what, text, at),
+            Note::Said { what, text, at } => row(what, text, at, Facts::new()),
+            Note::Told { what, text, at, facts } => row(what, text, at, facts),
             Note::Verdict(verdict) => {
                 if !sentence.is_empty() {
-                    row("answer", std::mem::take(&mut sentence), None);
+                    row("answer", std::mem::take(&mut sentence), None, Facts::new());
                 }
                 sentence = verdict;
             }
@@ -97,7 +106,12 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
         sentence.push_str(&format!("; others here were lately not stored: {}", first.reason));
     }
     for seen in refused.iter().take(LATELY_MAX) {
-        row("lately", format!("{} times {}, such as {}", seen.count, seen.reason, seen.example), None);
+        let facts = vec![
+            ("count", Fact::number(seen.count)),
+            ("reason", Fact::Text(seen.reason.clone())),
+            ("example", Fact::Text(seen.example.url.to_string())),
+        ];
+        row("lately", format!("{} times {}, such as {}", seen.count, seen.reason, seen.example.url), None, facts);
     }
     if sentence.is_empty() {
         "the way of the request could not be followed to its end".clone_into(&mut sentence);

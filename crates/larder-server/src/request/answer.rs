@@ -35,6 +35,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
     if let Some(detour) = policy::failure(origin, !error.is_before_request(), ex, cx) {
         return instead(detour, plan, origin, ex, cx);
     }
+    ex.upstream.refused_in = plan.storing.as_ref().map(Storing::zone);
     let kind = error.kind();
     let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), ex, cx.now());
     if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
@@ -101,6 +102,7 @@ pub fn answered(
         (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
                 ex.upstream.cache_detail = "x-accel-redirect";
+                ex.upstream.refused_in = Some(storing.zone());
                 storing.uncacheable(uncacheable_for, cx);
             }
             redirected(to, &answer.head.fields, &origin.backend, ex, cx)

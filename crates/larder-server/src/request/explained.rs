@@ -9,7 +9,6 @@ use super::{advance, reasons, receive};
 
 /// What has been done with a request, and why, in a sentence.
 pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
-    let is_guarded = ex.upstream.cache_detail == "no_cache" || ex.upstream.cache_status == Some(CacheStatus::Bypass);
     match ex.upstream.cache_status {
         Some(CacheStatus::Hit) => {
             let left = ex.upstream.fresh_until.map_or(0, |until| until.since(cx.now()).as_secs());
@@ -22,7 +21,7 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         Some(CacheStatus::Miss | CacheStatus::Expired) if ex.upstream.status.is_none() => {
             format!("not cached: {}", reasons::NO_ANSWER)
         }
-        _ if is_guarded => match walked(ex, cx) {
+        _ if is_guarded(ex) => match walked(ex, cx) {
             Some(sentence) => sentence,
             None => format!("not cached: {}", reasons::of_answer(ex, cx)),
         },
@@ -33,6 +32,18 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
             format!("not cached: {}", reasons::of_answer(ex, cx))
         }
     }
+}
+
+/// Whether a condition of the configuration has decided.
+fn is_guarded(ex: &Exchange) -> bool {
+    ex.upstream.cache_detail == "no_cache" || ex.upstream.cache_status == Some(CacheStatus::Bypass)
+}
+
+/// What has given the variable of the condition its value that has decided: `cookie a sets $skip=1 at site.conf:31`.
+pub fn made_by(ex: &Exchange, cx: &Cx) -> Option<String> {
+    let sentence = is_guarded(ex).then(|| walked(ex, cx)).flatten()?;
+    let (made, _) = sentence.strip_prefix("not cached: ")?.split_once(", used by ")?;
+    Some(made.to_owned())
 }
 
 /// Why a request is not answered from the cache, or not stored, by another walk of the same request: what a walk notes is not
@@ -54,7 +65,12 @@ fn walked(ex: &Exchange, cx: &Cx) -> Option<String> {
     cx.stats().put_back(&counted);
     let last = notes(&copy).into_iter().rev().find_map(|note| match note {
         Note::Verdict(sentence) => Some(sentence),
-        Note::Location(..) | Note::Holds { .. } | Note::Left | Note::Set { .. } | Note::Said { .. } => None,
+        Note::Location(..)
+        | Note::Holds { .. }
+        | Note::Left
+        | Note::Set { .. }
+        | Note::Said { .. }
+        | Note::Told { .. } => None,
     });
     cx.worker.recycle(copy);
     last.filter(|sentence| sentence.starts_with("not cached: "))

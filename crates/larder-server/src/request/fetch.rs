@@ -22,7 +22,7 @@ use super::early_hints::Gathered;
 use super::origin_request::passed_on::Extent;
 use super::plan::Plan;
 use super::written_url::{self, By};
-use super::{Step, Synth, answer, early_hints, origin_request, own_files, part, reasons, resolve};
+use super::{Step, Synth, answer, early_hints, explained, origin_request, own_files, part, reasons, resolve};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -98,7 +98,7 @@ impl Underway {
                 answer::failed(&error, self.plan, origin, ex, cx)
             }
         };
-        reasons::note(&step, ex, cx);
+        reasons::note(&step, ex, cx, explained::made_by);
         step
     }
 

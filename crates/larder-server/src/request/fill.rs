@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_cache::Zone;
+use larder_cache::{NO_ROOM, TOO_LARGE, Zone};
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
@@ -72,6 +72,7 @@ pub fn fill(
         None => None,
         Some((Keep::Not { why, uncacheable_for }, storing)) => {
             ex.upstream.cache_detail = why;
+            ex.upstream.refused_in = Some(storing.zone());
             if let Some(time) = uncacheable_for {
                 storing.uncacheable(time, cx);
             }
@@ -79,6 +80,7 @@ pub fn fill(
         }
         Some((Keep::Shared(kept), storing)) => {
             ex.upstream.cache_detail = "only for who waits";
+            ex.upstream.refused_in = Some(storing.zone());
             if let Some(bytes) = answer.body.take_whole(usize::MAX) {
                 store::share(storing, &answer, bytes.clone(), kept, backend, ex, cx);
                 account(&mut answer, bytes.len() as u64, origin, ex, cx);
@@ -89,6 +91,7 @@ pub fn fill(
         Some((Keep::Mark(mark, kept), storing)) => {
             ex.upstream.cache_detail = "not shared";
             let zone = storing.zone();
+            ex.upstream.refused_in = Some(zone);
             if let Some(permit) = storing.permit(ex, cx) {
                 permit.remember(store::mark(mark, zone, &answer, kept, backend, ex, cx));
             }
@@ -119,15 +122,26 @@ pub fn fill(
     let (writer, body) = match kept {
         None => larder_store::body(None, spill),
         Some((kept, storing)) => {
-            let (mut writer, body) = cx.zone(storing.zone()).body(&ex.upstream.cache_key, length, spill);
+            let index = storing.zone();
+            let zone = cx.zone(index);
+            let (mut writer, body) = zone.body(&ex.upstream.cache_key, length, spill);
             if let Some(mut right) = storing.permit(ex, cx) {
+                let can_hold = length.is_none_or(|bytes| zone.can_hold(&ex.upstream.cache_key, bytes));
+                if !can_hold || !body.is_stored() {
+                    ex.upstream.cache_detail = if can_hold { NO_ROOM } else { TOO_LARGE };
+                    ex.upstream.refused_in = Some(index);
+                } else if ex.upstream.cache_detail == TOO_LARGE && length.is_some() {
+                    // It was, the last time.
+                    ex.upstream.cache_detail = "not stored yet";
+                }
                 let page = right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
                 ex.upstream.page = Arc::downgrade(&page);
                 permit = Some(right);
             } else {
                 // No disk is to be filled with it.
                 writer.unstore();
-                ex.upstream.cache_detail = "no room";
+                ex.upstream.cache_detail = NO_ROOM;
+                ex.upstream.refused_in = Some(index);
             }
             (writer, body)
         }

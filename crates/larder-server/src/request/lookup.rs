@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Asking, Banned, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
+use larder_cache::{Asking, Banned, HitRef, KeyRef, Loading, Object, TOO_LARGE, Verdict, Waiter, Woken, Zone};
 use larder_http::{Time, status};
 use larder_store::BodyState;
 
@@ -116,7 +116,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             let stores = is_part || policy::stores(origin, ex);
             match stores {
                 true if is_part => {}
-                true => ex.upstream.cache_detail = "not stored yet",
+                true => ex.upstream.cache_detail = why_missing(zone, ex),
                 false => {
                     ex.upstream.cache_detail = "the range begins too far in";
                     if let Some(step) = part::instead(index, origin, ex) {
@@ -273,7 +273,8 @@ fn stale(
         }
         (OnStale::DeliverAndRefetch | OnStale::Fetch, permit) => {
             ex.upstream.cache_status = Some(CacheStatus::Expired);
-            ex.upstream.cache_detail = "stale";
+            let is_purged = cx.zone(index).is_purged(&KeyRef::new(&ex.upstream.cache_key));
+            ex.upstream.cache_detail = if is_purged { "purged" } else { "stale" };
             cx.stats().misses.add(1);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),
@@ -385,3 +386,15 @@ async fn hold(object: &Object, lock_age: Duration) {
 const HELD_MAX: Duration = Duration::from_secs(1);
 /// How often a waiter looks whether the page is whole.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Why a page that may be stored is not there.
+fn why_missing(zone: &Zone, ex: &Exchange) -> &'static str {
+    let key = KeyRef::new(&ex.upstream.cache_key);
+    if zone.is_purged(&key) {
+        "purged"
+    } else if zone.is_too_large(&key) {
+        TOO_LARGE
+    } else {
+        "not stored yet"
+    }
+}

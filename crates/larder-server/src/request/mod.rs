@@ -33,6 +33,7 @@ pub mod head_update;
 pub mod lookup;
 pub mod mirror;
 pub mod more_headers;
+pub mod needs;
 pub mod notes;
 pub mod old_browsers;
 pub mod origin_request;
@@ -62,6 +63,7 @@ pub mod subrequest;
 pub mod synth;
 pub mod walk;
 pub mod walk_cache;
+pub mod walk_page;
 pub mod wire;
 pub mod written_url;
 

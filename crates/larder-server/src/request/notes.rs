@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::exchange::{Exchange, Purpose};
-use crate::vsl::{Note, Open};
+use crate::vsl::{Facts, Note, Open};
 
 /// Notes that something is not asked, and is taken to let the request pass.
 pub fn assume(what: &'static str, ex: &Exchange) {
@@ -13,6 +13,11 @@ pub fn assume(what: &'static str, ex: &Exchange) {
 /// Notes something, with its place as `FILE:LINE`.
 pub fn say(what: &'static str, text: String, at: Option<String>, ex: &Exchange) {
     note(Note::Said { what, text, at }, ex);
+}
+
+/// The same, with what programs are told of it.
+pub fn tell(what: &'static str, text: String, at: Option<String>, facts: Facts, ex: &Exchange) {
+    note(Note::Told { what, text, at, facts }, ex);
 }
 
 /// Notes how the request ends.

@@ -320,6 +320,11 @@ impl Pump<'_> {
     fn close(self, end: End) {
         match end {
             End::Complete => {
+                if let Some(permit) = self.permit.as_ref().filter(|_| !self.writer.is_stored()) {
+                    // Its head did not tell, unless it was too large.
+                    let (status, bytes) = (self.answer.head.status, self.report.body_bytes.get());
+                    permit.remember_no_room(status, bytes, self.complaint.logs.now());
+                }
                 self.writer.finish();
                 drop(self.permit);
             }

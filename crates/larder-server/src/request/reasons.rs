@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use larder_cache::{KeyRef, Object, selecting};
+use larder_cache::{KeyRef, NO_ROOM, Object, TOO_LARGE, selecting, too_large};
 use larder_conf::model::Template;
 use larder_http::{Fields, Known};
 use larder_vcl::program::At;
@@ -11,24 +11,50 @@ use larder_vcl::steps::Step as VclStep;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange, Purpose};
+use crate::misses::Example;
 use crate::site::{CachePolicy, Directives, Policy, Protocol, VclPolicy};
 use crate::text::{Text, written};
 use crate::vsl::Shown;
 
 use super::{Slow, Step};
 
-/// Notes for `larder why` a request whose origin has answered, with `next` to come of it.
-pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx) {
+/// Notes for `larder why` a request whose origin has answered, with `next` to come of it. `made_by` says what has given the
+/// variable of its condition its value; it is asked once a minute for each reason.
+pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx) -> Option<String>) {
     let is_over = !matches!(next, Step::Slow(Slow::Fetch(_)));
-    if !is_over || ex.request.nested.purpose != Purpose::Answer {
+    let is_counted = ex.request.nested.purpose == Purpose::Answer;
+    let refused_in = ex.upstream.refused_in.take();
+    if !is_over || !is_counted && refused_in.is_none() {
         return;
     }
     let reason = if ex.upstream.status.is_some() { of_answer(ex, cx) } else { NO_ANSWER.into() };
+    if let Some(zone) = refused_in {
+        let reason = match ex.upstream.cache_status {
+            Some(CacheStatus::Bypass) if ex.upstream.status.is_some() => of_refusal(ex, cx),
+            _ => reason.clone(),
+        };
+        let (key, status) = (KeyRef::new(&ex.upstream.cache_key), ex.upstream.status);
+        let is_passing = PASSING.contains(&ex.upstream.cache_detail) || status.is_none_or(|status| status >= 500);
+        cx.zone(zone).remember_refusal(&key, status, &reason, is_passing, cx.now());
+    }
+    if !is_counted {
+        return;
+    }
     let mut misses = cx.worker.misses.borrow_mut();
     let mut place = misses.lend();
     write_place(&mut place, ex, cx);
-    misses.note(place, &reason, cx.stats().hits.get(), cx.now(), || example(ex));
+    misses.note(place, &reason, cx.stats().hits.get(), cx.now(), || example(ex, made_by(ex, cx)));
 }
+
+/// Details of answers that do not tell what becomes of the next one: the request has made them so, or the moment.
+const PASSING: [&str; 6] = [
+    "no_cache",
+    "Authorization",
+    "Cache-Control: no-store of the request",
+    "a part of a page",
+    "a rule could not be evaluated",
+    NO_ROOM,
+];
 
 /// The reason where an origin has failed.
 pub const NO_ANSWER: &str = "the origin gave no answer";
@@ -36,7 +62,10 @@ pub const NO_ANSWER: &str = "the origin gave no answer";
 /// Whether the answer that has come is being stored, as far as its head tells.
 pub fn is_stored(ex: &Exchange) -> bool {
     // These are the reasons to ask an origin; one not to store its answer takes their place.
-    let is_open = matches!(ex.upstream.cache_detail, "not stored yet" | "stale" | "bypass");
+    let is_open = matches!(
+        ex.upstream.cache_detail,
+        "not stored yet" | "purged" | "stale" | "bypass" | "Cache-Control of the request"
+    );
     is_open && ex.upstream.status.is_some() && !ex.is_head()
 }
 
@@ -59,7 +88,7 @@ fn write_place(out: &mut String, ex: &Exchange, cx: &Cx) {
     };
 }
 
-fn example(ex: &Exchange) -> String {
+fn example(ex: &Exchange, made_by: Option<String>) -> Example {
     let method = ex.asked.head.method_name();
     let mut example = String::new();
     if method != b"GET" {
@@ -67,14 +96,33 @@ fn example(ex: &Exchange) -> String {
         let _ = write!(example, "{} ", Shown(method));
     }
     let _ = write!(example, "{}", Shown(ex.client_target()));
-    example
+    Example { url: example.into(), made_by: made_by.unwrap_or_default().into() }
 }
 
 /// Why the request was no hit, after its origin has answered.
 pub fn of_answer(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
+    by_bypass(ex, cx).map_or_else(|| of_refusal(ex, cx), Cow::from)
+}
+
+/// The condition by which the cache was not asked.
+fn by_bypass(ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    if ex.upstream.cache_status != Some(CacheStatus::Bypass) {
+        return None;
+    }
+    let origin = cx.origin(ex)?;
+    let policy = origin.policy.directives()?;
+    let guard = guard(&policy.cache.as_ref()?.bypass, &policy.settings.model.cache.bypass, ex, cx)?;
+    Some(format!("{}_cache_bypass {guard}", prefix(&origin.backend.protocol)))
+}
+
+/// Why the answer is not stored, or was not there before.
+fn of_refusal(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.into() };
     match (origin.policy.directives(), &origin.policy) {
-        (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
+        (Some(policy), decides) => {
+            let is_by_rfc = matches!(decides, Policy::Rfc9111(_));
+            by_directives(policy, is_by_rfc, prefix(&origin.backend.protocol), ex, cx)
+        }
         (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
         (None, _) => ex.upstream.cache_detail.into(),
     }
@@ -88,24 +136,30 @@ pub fn prefix(protocol: &Protocol) -> &'static str {
     }
 }
 
-fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
+fn by_directives(policy: &Directives, is_by_rfc: bool, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(cache) = &policy.cache else { return "no cache in this location".into() };
-    let model = &policy.settings.model;
-    if ex.upstream.cache_status == Some(CacheStatus::Bypass)
-        && let Some(guard) = guard(&cache.bypass, &model.cache.bypass, ex, cx)
-    {
-        return format!("{prefix}_cache_bypass {guard}").into();
-    }
     match ex.upstream.cache_detail {
         "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
         "" => "fetched beside another request".into(),
         "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
         "no_cache" => no_cache(cache, policy, prefix, ex, cx).into(),
+        "no lifetime" if is_by_rfc => "no lifetime: never fresh, and without ETag or Last-Modified".into(),
         "no lifetime" => {
             let status = ex.upstream.status.unwrap_or_default();
             format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}").into()
         }
+        "its status" => {
+            let status = ex.upstream.status.unwrap_or_default();
+            format!("status {status}: it says no time, and is not stored without").into()
+        }
+        "Authorization" => "Authorization of the request: the answer does not say that others may have it".into(),
+        "asked for too seldom" => {
+            let uses = policy.settings.model.cache.min_uses;
+            format!("asked for too seldom ({prefix}_cache_min_uses {uses})").into()
+        }
+        TOO_LARGE => too_large_by(ex),
         "stale" => "expired".into(),
+        "purged" => purged(ex),
         "not stored yet" => not_yet(ex, cx),
         detail => with_cookies(detail, ex),
     }
@@ -123,6 +177,21 @@ fn guard(texts: &[Text], templates: &[Template], ex: &mut Exchange, cx: &Cx) -> 
     let (_, template) = texts.iter().zip(templates).find(|(text, _)| text.is_true(ex, cx))?;
     let place = cx.site().place(template.span).map_or_else(String::new, |place| format!(" at {place}"));
     Some(format!("{}{place}", written(template)))
+}
+
+/// An answer that has said how long it is.
+fn too_large_by(ex: &Exchange) -> Cow<'static, str> {
+    match ex.upstream.fields.as_ref().and_then(|fields| fields.content_length()) {
+        Some(bytes) => too_large(bytes).into(),
+        None => TOO_LARGE.into(),
+    }
+}
+
+fn purged(ex: &Exchange) -> Cow<'static, str> {
+    match ex.upstream.cache_status {
+        Some(CacheStatus::Expired) => "purged (softly)".into(),
+        _ => "purged".into(),
+    }
 }
 
 /// Why a page was not there that could have been: it varies, or its URL is seldom the same.
@@ -197,7 +266,9 @@ fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
             }
             _ => "beresp.uncacheable".into(),
         },
+        TOO_LARGE => too_large_by(ex),
         "stale" => "expired".into(),
+        "purged" => purged(ex),
         "not stored yet" => not_yet(ex, cx),
         "" => "fetched anew".into(),
         detail => detail.into(),

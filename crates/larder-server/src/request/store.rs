@@ -1,15 +1,15 @@
 //! A stored page, made of an origin's answer and of what the policy decided to keep of it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use larder_cache::{Hold, Mark, Object, Prepared, Url, VaryKey};
+use larder_cache::{Fetched, FetchedBy, Hold, Mark, Object, Prepared, Url, VaryKey};
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Purpose};
 use crate::policy::{Kept, Lifetime};
 use crate::site::Backend;
 
@@ -34,8 +34,16 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
-        hold: Hold::of_page(esi_base).at(url_of(ex, cx)),
+        hold: Hold::of_page(esi_base).at(url_of(ex, cx)).fetched(fetched(ex)),
     }
+}
+
+fn fetched(ex: &Exchange) -> Fetched {
+    let by = match ex.request.nested.purpose {
+        Purpose::Refetch => FetchedBy::Background,
+        Purpose::Answer | Purpose::Slice | Purpose::Walk => FetchedBy::Request,
+    };
+    Fetched { from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)), by, is_confirmed: false }
 }
 
 /// What purges find a page by: as bans do, what a VCL has made of the client's URL.
@@ -66,7 +74,7 @@ pub fn share(storing: Storing, answer: &Answer, bytes: Bytes, kept: Kept, backen
 pub fn mark(mark: Mark, zone: usize, answer: &Answer, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
     let (writer, body) = cx.zone(zone).body(&ex.upstream.cache_key, Some(0), None);
     writer.finish();
-    let hold = Hold::marked(mark).at(url_of(ex, cx));
+    let hold = Hold::marked(mark).at(url_of(ex, cx)).fetched(fetched(ex));
     Object { hold, prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
 }
 
@@ -102,7 +110,8 @@ pub fn freshen(
         vary,
         cost_micros: object.cost_micros,
         prepared,
-        hold: Hold::of_page(object.esi_base().map(Box::from)),
+        hold: Hold::of_page(object.esi_base().map(Box::from))
+            .fetched(Fetched { is_confirmed: true, ..object.fetched().clone() }),
     }
 }
 

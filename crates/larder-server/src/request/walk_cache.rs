@@ -1,11 +1,7 @@
 //! What a walk says of the cache: the conditions with what made them so, the page, and the verdict.
 
-use std::sync::Arc;
-
-use larder_cache::{Asking, Banned, FormState, KeyRef, Mark, Object, Peek, Rules, selecting};
+use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Rules, Zone, selecting};
 use larder_conf::model::Template;
-use larder_http::{Coding, Known};
-use larder_store::Whole;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
@@ -14,10 +10,10 @@ use crate::script::cookie_of;
 use crate::site::{CachePolicy, Directives, Origin, UserVarSource};
 use crate::text::{Part, Text, written};
 use crate::variable::Var;
-use crate::vsl::{Note, Shown};
+use crate::vsl::{Fact, Note, Shown};
 
-use super::notes::{notes, say, verdict};
-use super::{Step, reasons};
+use super::notes::{notes, say, tell, verdict};
+use super::{Step, reasons, walk_page};
 
 /// Asks the policy, and looks at the cache without a trace.
 pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
@@ -39,7 +35,7 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
         Ask::Look(zone) => look_in(zone, origin, &guards, ex, cx),
         Ask::Refresh(zone) => {
             let peek = cx.zone(zone).peek(&KeyRef::new(&ex.upstream.cache_key), cx.now());
-            tell_page(zone, &peek, ex, cx);
+            walk_page::tell(zone, origin, &peek, ex, cx);
             verdict(
                 guards.sentence().unwrap_or_else(|| "not answered from the cache: req.hash_always_miss".to_owned()),
                 ex,
@@ -97,7 +93,7 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
     let now = policy::time_of_lookup(origin, ex, cx);
     let rules = policy::rules(origin, ex, now);
     let peek = zone.peek(&KeyRef::new(&ex.upstream.cache_key), now);
-    tell_page(index, &peek, ex, cx);
+    walk_page::tell(index, origin, &peek, ex, cx);
     let found = {
         let request = selecting(&ex.asked.head.fields);
         peek.variants.iter().find(|object| rules.ignore_vary || object.vary.matches(&request)).cloned()
@@ -126,7 +122,7 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
         },
         None => match policy::miss(origin, ex, cx) {
             Some(turn) => return turned(turn, ex, cx),
-            None => absent(&peek, &rules, guards, cx),
+            None => absent(&peek, zone, &rules, guards, ex, cx),
         },
     };
     verdict(sentence, ex);
@@ -139,11 +135,17 @@ fn hit(object: &Object, cx: &Cx) -> String {
 }
 
 /// Why there is no page for the request, and whether its answer may become one.
-fn absent(peek: &Peek, rules: &Rules, guards: &Guards, cx: &Cx) -> String {
+fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, ex: &Exchange, cx: &Cx) -> String {
     if let Some(sentence) = guards.sentence() {
         return sentence;
     }
+    let key = KeyRef::new(&ex.upstream.cache_key);
+    let refusal = zone.refusal(&key).filter(|refusal| !refusal.is_passing);
     let why = match peek.variants.first() {
+        None if let Some(refusal) = &refusal => {
+            let ago = cx.now().since(refusal.at).as_secs();
+            return format!("not cached: {}, says the last answer, {ago} s ago", refusal.why);
+        }
         Some(other) => {
             let names: Vec<&str> = other.vary.names().collect();
             format!("it is stored for other values of {}", names.join(", "))
@@ -154,6 +156,7 @@ fn absent(peek: &Peek, rules: &Rules, guards: &Guards, cx: &Cx) -> String {
                 "the last answer was not to be stored; for {} s requests do not wait for each other",
                 until.since(cx.now()).as_secs()
             ),
+            None if zone.is_purged(&key) => "it was purged".to_owned(),
             None => "it is not stored".to_owned(),
         },
     };
@@ -165,77 +168,6 @@ fn absent(peek: &Peek, rules: &Rules, guards: &Guards, cx: &Cx) -> String {
     };
     format!("a miss: {why}; {then}")
 }
-
-/// Tells what is stored under the key.
-fn tell_page(index: usize, peek: &Peek, ex: &Exchange, cx: &Cx) {
-    let zone = cx.zone(index);
-    let now = cx.now();
-    let mut state = format!("zone {}, {} variants in memory", zone.name(), peek.variants.len());
-    if peek.may_be_on_disk {
-        state.push_str(", perhaps more on disk");
-    }
-    if peek.is_being_fetched {
-        state.push_str(", being fetched now");
-    }
-    say("cache", state, None, ex);
-    let request = selecting(&ex.asked.head.fields);
-    for object in peek.variants.iter().take(VARIANTS_SHOWN) {
-        say("page", page(object, object.vary.matches(&request), now), None, ex);
-    }
-}
-
-/// How many variants are shown.
-const VARIANTS_SHOWN: usize = 10;
-
-fn page(object: &Arc<Object>, is_for_request: bool, now: larder_http::Time) -> String {
-    let mut out = match object.mark() {
-        Mark::Page => format!("status {}", object.status),
-        Mark::HitMiss => "hit-for-miss".to_owned(),
-        Mark::HitPass => "hit-for-pass".to_owned(),
-    };
-    let age = now.since(object.stored_at).as_secs();
-    match object.is_fresh(now) {
-        true => out.push_str(&format!(", stored {age} s ago, fresh for {} s", object.fresh_until.since(now).as_secs())),
-        false => out.push_str(&format!(", stored {age} s ago, stale for {} s", object.staleness(now).as_secs())),
-    }
-    let seconds = |time: std::time::Duration| time.as_secs();
-    if !object.stale_while_revalidate.is_zero() {
-        out.push_str(&format!(", grace {} s", seconds(object.stale_while_revalidate)));
-    }
-    if !object.stale_if_error.is_zero() {
-        out.push_str(&format!(", stale if the origin fails {} s", seconds(object.stale_if_error)));
-    }
-    match object.body.whole() {
-        Some(whole) => out.push_str(&format!(", {} bytes", Whole::len(whole))),
-        None => out.push_str(", its body on disk or still filling"),
-    }
-    if object.cost_micros > 0 {
-        out.push_str(&format!(", fetched in {} ms", object.cost_micros / 1000));
-    }
-    if object.hits() > 0 {
-        out.push_str(&format!(", {} hits", object.hits()));
-    }
-    if let Some(number) = object.fields.get_known(Known::XVarnish) {
-        out.push_str(&format!(", fetched by request {}", Shown(number)));
-    }
-    let ready = |(coding, _): &(Coding, &str)| matches!(object.form(*coding), FormState::Ready(_));
-    let forms: Vec<&str> = FORMS.iter().filter(|form| ready(form)).map(|(_, name)| *name).collect();
-    if !forms.is_empty() {
-        out.push_str(&format!(", also as {}", forms.join(", ")));
-    }
-    for (name, value) in object.vary.values() {
-        out.push_str(&format!(", for {name}: \"{}\"", Shown(value)));
-    }
-    if object.is_updating() {
-        out.push_str(", being fetched anew");
-    }
-    if !is_for_request {
-        out.push_str("; not for this request");
-    }
-    out
-}
-
-const FORMS: [(Coding, &str); 3] = [(Coding::Gzip, "gzip"), (Coding::Brotli, "br"), (Coding::Zstd, "zstd")];
 
 /// The conditions of `*_cache_bypass` and `*_no_cache`.
 #[derive(Default)]
@@ -282,7 +214,19 @@ impl Guards {
                 format!(": {}{at}", made.sentence)
             });
             let text = format!("{} {} is \"{}\", {is}{made}", guard.directive, guard.text, Shown(&guard.value));
-            say("condition", text, guard.at.clone(), ex);
+            let (by, made_at) = match &guard.made {
+                Some(made) => (Some(made.sentence.clone()), made.at.clone()),
+                None => (None, None),
+            };
+            let facts = vec![
+                ("directive", Fact::Text(guard.directive.clone())),
+                ("condition", Fact::Text(guard.text.clone())),
+                ("value", Fact::Text(String::from_utf8_lossy(&guard.value).into_owned())),
+                ("is_true", Fact::Flag(guard.is_true())),
+                ("made_by", Fact::text(by)),
+                ("made_at", Fact::text(made_at)),
+            ];
+            tell("condition", text, guard.at.clone(), facts, ex);
         }
     }
 
@@ -330,7 +274,7 @@ fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
             Note::Holds { condition, cookie, .. } => around = Some((condition, cookie)),
             Note::Left => around = None,
             Note::Set { slot: own, value, at } if own == slot => set = Some((value, at, around.clone())),
-            Note::Set { .. } | Note::Location(..) | Note::Said { .. } | Note::Verdict(_) => {}
+            Note::Set { .. } | Note::Location(..) | Note::Said { .. } | Note::Told { .. } | Note::Verdict(_) => {}
         }
     }
     if let Some((value, at, around)) = set {

@@ -60,8 +60,51 @@ pub enum Note {
         /// Where, as `FILE:LINE`.
         at: Option<String>,
     },
+    /// The same, with what programs are told of it.
+    Told {
+        /// As in `Said`.
+        what: &'static str,
+        /// As in `Said`.
+        text: String,
+        /// As in `Said`.
+        at: Option<String>,
+        /// By their names.
+        facts: Facts,
+    },
     /// How it ends, in a sentence.
     Verdict(String),
+}
+
+/// Facts by their names, for programs.
+pub type Facts = Vec<(&'static str, Fact)>;
+
+/// A value that programs are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// Whether something is so.
+    Flag(bool),
+    /// Several.
+    List(Vec<Fact>),
+    /// Several with names.
+    Group(Facts),
+    /// It is not known.
+    Unknown,
+}
+
+impl Fact {
+    /// A number, as far as it fits.
+    pub fn number(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    /// A text, if there is one.
+    pub fn text(text: Option<impl Into<String>>) -> Self {
+        text.map_or(Self::Unknown, |text| Self::Text(text.into()))
+    }
 }
 
 /// How many notes are kept of one walk.

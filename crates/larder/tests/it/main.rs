@@ -14,6 +14,7 @@ mod config;
 mod early_hints;
 mod esi;
 mod esi_choices;
+mod explain;
 mod failures;
 mod files;
 mod films;

@@ -15,10 +15,14 @@ fn asked(site: &Site, words: &[&str]) -> String {
     text_of(&output.stdout)
 }
 
-/// The rows of `larder why`: how many requests, and why.
+/// The rows of `larder why`: how many requests, and why, with the place between.
 fn reasons(told: &str) -> Vec<String> {
-    let rows = told.lines().skip(1).filter(|line| line.contains(" % "));
-    rows.map(|line| line.split_once(" % ").unwrap().1.trim().replace("  ", " ")).collect()
+    let lines: Vec<&str> = told.lines().skip(1).collect();
+    let row = |pair: &[&str]| {
+        let (_, why) = pair[0].split_once(" % of misses: ").expect("a share");
+        format!("{} {why}", pair[1].split_whitespace().next().expect("a count"))
+    };
+    lines.chunks(2).map(row).collect()
 }
 
 const SHOP: &str = "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri; proxy_cache p;
@@ -65,21 +69,24 @@ fn reasons_for_misses_are_counted_by_place_with_an_example() {
         assert_eq!(
             found,
             [
-                "1 Cache-Control: private",
-                "1 Vary: user-agent (stored for other values)",
-                "1 no cache in this location",
-                "1 no lifetime: the answer says none, and proxy_cache_valid has none for 200",
-                "1 not stored yet (URL with ?utm_source=)",
-                "1 proxy_cache_bypass $arg_fresh at nginx.conf:14",
-                "2 not stored yet",
-                "2 proxy_cache_bypass $skip_cache at nginx.conf:14",
-                "3 Set-Cookie (PHPSESSID, a)",
+                "1 Cache-Control: private from shop.test /",
+                "1 Vary: user-agent from shop.test / (stored for other values)",
+                "1 no cache in this location from shop.test ~ ^/api/",
+                "1 no lifetime: the answer says none, and proxy_cache_valid has none for 200 from shop.test /",
+                "1 not stored yet from shop.test / (URL with ?utm_source=)",
+                "1 proxy_cache_bypass $arg_fresh at nginx.conf:14 from shop.test /",
+                "2 not stored yet from shop.test /",
+                "2 proxy_cache_bypass $skip_cache at nginx.conf:14 from shop.test /",
+                "3 Set-Cookie from shop.test / (PHPSESSID, a)",
             ],
             "{told}"
         );
         assert!(told.starts_with("13 requests of the last 10 minutes went to an origin; hits: 1\n"), "{told}");
-        assert!(told.contains("from shop.test /, such as /cart\n"), "{told}");
-        assert!(told.contains("from shop.test ~ ^/api/, such as /api/x\n"), "{told}");
+        let first = " 23 % of misses: Set-Cookie from shop.test / (PHPSESSID, a)\n      3 requests, such as /cart\n";
+        assert!(told.contains(first), "{told}");
+        assert!(told.contains("      1 request, such as /api/x\n"), "{told}");
+        let made_by = "2 requests, such as /a: cookie wordpress_logged_in_1 sets $skip_cache=1 at nginx.conf:13\n";
+        assert!(told.contains(made_by), "{told}");
         let json: serde_json::Value = serde_json::from_str(&asked(&site, &["why", "--json"])).unwrap();
         assert_eq!((&json["misses"], &json["hits"]), (&13.into(), &1.into()));
         let first = &json["rows"][0];
@@ -136,10 +143,10 @@ fn the_reasons_of_a_vcl_name_sub_and_line() {
     found.sort();
     let site = varnishd.folder.join("site.vcl").display().to_string();
     let expected = [
-        "1 beresp.uncacheable, with Set-Cookie (PHPSESSID)".to_owned(),
-        "1 hit-for-miss, then beresp.uncacheable, with Set-Cookie (PHPSESSID)".to_owned(),
-        "1 not stored yet".to_owned(),
-        format!("1 pass by vcl_recv at {site}:5"),
+        "1 beresp.uncacheable, with Set-Cookie from a (PHPSESSID)".to_owned(),
+        "1 hit-for-miss, then beresp.uncacheable, with Set-Cookie from a (PHPSESSID)".to_owned(),
+        "1 not stored yet from a".to_owned(),
+        format!("1 pass by vcl_recv at {site}:5 from a"),
     ];
     assert_eq!(found, expected, "{told}{}", text_of(&output.stderr));
 }
@@ -203,14 +210,17 @@ fn a_page_that_is_there_is_described_and_asking_changes_nothing() {
                 || sentence(&told).starts_with("a hit: stored "),
             "{told}"
         );
-        assert!(told.contains("zone p, 1 variants in memory") && told.contains("status 200, stored "), "{told}");
+        assert!(told.contains("zone p, 1 variant in memory") && told.contains("status 200, stored "), "{told}");
     }
     let other = explained(&site, &["http://shop.test/lang", "-H", "User-Agent: b"]);
     assert!(sentence(&other).starts_with("a miss: it is stored for other values of user-agent; "), "{other}");
     assert!(other.contains("for user-agent: \"a\"; not for this request"), "{other}");
     let cart = explained(&site, &["http://shop.test/cart"]);
-    assert!(sentence(&cart).starts_with("a miss: the last answer was not to be stored; for "), "{cart}");
-    assert!(sentence(&cart).ends_with("; others here were lately not stored: Set-Cookie (PHPSESSID, a)"), "{cart}");
+    assert!(sentence(&cart).starts_with("not cached: Set-Cookie (PHPSESSID, a), says the last answer, "), "{cart}");
+    assert!(
+        cart.contains("\nlast answer  status 200, ") && cart.contains("; it would need no Set-Cookie, or "),
+        "{cart}"
+    );
     assert_eq!((asked(&site, &["why"]), origin.requests().len()), before);
     let json: serde_json::Value =
         serde_json::from_str(&explained(&site, &["http://shop.test/page", "--json"])).unwrap();
@@ -357,5 +367,73 @@ fn an_origin_that_does_not_answer_is_the_reason() {
          server { listen 127.0.0.1:{PORT}; location / { proxy_cache p; proxy_pass http://127.0.0.1:{PORT2}; } }",
     );
     assert_eq!(site.get("/page").status, 502);
-    assert_eq!(reasons(&asked(&site, &["why"])), ["1 the origin gave no answer"]);
+    assert_eq!(reasons(&asked(&site, &["why"])), ["1 the origin gave no answer from _ /"]);
+}
+
+/// Each reason once, in the words that an operator reads.
+#[test]
+fn each_reason_has_a_sentence() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    let answers = [
+        ("/private", "Cache-Control", "private"),
+        ("/no-store", "Cache-Control", "no-store"),
+        ("/star", "Vary", "*"),
+        ("/short", "Cache-Control", "max-age=1"),
+        ("/accel", "X-Accel-Expires", "0"),
+    ];
+    for (path, name, value) in answers {
+        origin.answer(path, Answer::ok("page").field(name, value));
+    }
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
+    origin.answer("/302", Answer::status("302 Found").field("Location", "/page").body(""));
+    let big = Answer::ok(vec![b'x'; 700_000]).field("Cache-Control", "max-age=100");
+    origin.answer("/big", big);
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(
+        "larder_memory 1m;
+         proxy_cache_path {DIR}/pages keys_zone=p:1m max_size=2m; proxy_cache_key $host$request_uri; proxy_cache p;
+         map $request_method $purges { default 0; PURGE 1; }
+         server { listen 127.0.0.1:{PORT}; server_name site.test;
+            location / { proxy_pass http://{ORIGIN}; proxy_cache_purge $purges; }
+            location /seldom { proxy_pass http://{ORIGIN}; proxy_cache_min_uses 3; }
+            location /sess { proxy_pass http://{ORIGIN}; proxy_cache_bypass $cookie_sess; proxy_no_cache $cookie_sess; }
+            location /rfc/ { proxy_pass http://{ORIGIN}/; larder_cache_mode rfc9111; }
+         }",
+    );
+    for url in ["/private", "/no-store", "/star", "/accel", "/gone", "/seldom", "/short", "/page", "/big", "/rfc/302"] {
+        site.ask("GET", url, "");
+    }
+    site.ask("POST", "/page", "Content-Length: 0\r\n");
+    site.ask("GET", "/sess", "Cookie: sess=1\r\n");
+    site.ask("GET", "/rfc/own", "Authorization: Basic YTpi\r\n");
+    site.ask("GET", "/rfc/page", "Cache-Control: no-store\r\n");
+    eventually("it is purged", || {
+        site.get("/page");
+        site.ask("PURGE", "/page", "");
+        asked(&site, &["why"]).contains("purged")
+    });
+    eventually("it expires", || {
+        site.ask("GET", "/short", "");
+        asked(&site, &["why"]).contains("expired")
+    });
+    let told = asked(&site, &["why"]);
+    for expected in [
+        "Cache-Control: private from site.test /\n",
+        "Cache-Control: no-store from site.test /\n",
+        "Vary: * from site.test /\n",
+        "X-Accel-Expires from site.test /\n",
+        "no lifetime: the answer says none, and proxy_cache_valid has none for 404 from site.test /\n",
+        "asked for too seldom from site.test /seldom (proxy_cache_min_uses 3)\n",
+        "too large from site.test / (700000 bytes)\n",
+        "POST is not cached from site.test /\n",
+        "proxy_cache_bypass $cookie_sess at nginx.conf:17 from site.test /sess\n",
+        "not stored yet from site.test /\n",
+        "purged from site.test /\n",
+        "expired from site.test /\n",
+        "status 302: it says no time, and is not stored without from site.test /rfc/\n",
+        "Authorization of the request: the answer does not say that others may have it from site.test /rfc/\n",
+        "Cache-Control: no-store of the request from site.test /rfc/\n",
+    ] {
+        assert!(told.contains(&format!(" % of misses: {expected}")), "{expected}{told}");
+    }
 }
