@@ -15,6 +15,8 @@ pub struct Upstream {
     pub cache_detail: &'static str,
     /// The zone that the answer was to be stored in, if it was not.
     pub refused_in: Option<usize>,
+    /// For what it has waited that another request fetched: a reason of RFC 9211 §2.2.
+    pub waited_for: Option<&'static str>,
     /// Until when the delivered object is fresh, for `Cache-Status`.
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
@@ -45,6 +47,7 @@ impl Upstream {
             cache_status,
             cache_detail,
             refused_in,
+            waited_for,
             fresh_until,
             cache_key,
             part,
@@ -57,6 +60,7 @@ impl Upstream {
         *cache_status = None;
         *cache_detail = "";
         *refused_in = None;
+        *waited_for = None;
         *fresh_until = None;
         cache_key.clear();
         *part = Part::Unasked;

@@ -2,14 +2,14 @@
 //! `Cache-Status`, and what keeps a response out of shared caches.
 
 use larder_conf::model::Expires;
-use larder_http::{Fields, Known, Time, list};
+use larder_http::{Fields, Known, list};
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::Exchange;
 use crate::site::Loc;
 
 use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
-use super::{explained, reasons};
+use super::{cache_status, explained};
 
 /// Whether responses of this status get `expires`, and `add_header` without `always`.
 fn gets_added_fields(status: u16) -> bool {
@@ -181,8 +181,7 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     ex.reply.fields.set("Location", &url);
 }
 
-/// `Cache-Status` (RFC 9211): hit or why it was forwarded, whether it was stored, the time left, the key, and the reason in
-/// nginx's word; `X-Larder-Explain`, for whom the location names.
+/// `Cache-Status`, and `X-Larder-Explain` for whom the location names.
 ///
 /// Stored pages have it in every form, compressed or in ranges.
 pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
@@ -200,57 +199,14 @@ fn tell_cache(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) 
     if !loc.settings.fields.cache_status {
         return;
     }
-    let Some(status) = ex.upstream.cache_status else { return };
     let mut value = ex.eval.scratch.pop().unwrap_or_default();
     value.clear();
-    describe_cache_status(status, ex, cx, &mut value);
-    head.field(b"Cache-Status", &value);
+    cache_status::append(ex, cx, &mut value);
+    if !value.is_empty() {
+        head.field(b"Cache-Status", &value);
+    }
     value.clear();
     ex.eval.scratch.push(value);
-}
-
-fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"larder");
-    match status {
-        CacheStatus::Hit => out.extend_from_slice(b"; hit"),
-        CacheStatus::Stale | CacheStatus::Updating => out.extend_from_slice(b"; hit"),
-        CacheStatus::Miss => out.extend_from_slice(b"; fwd=uri-miss"),
-        CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
-        CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
-    }
-    if let Some(fresh_until) = ex.upstream.fresh_until {
-        out.extend_from_slice(b"; ttl=");
-        append_ttl(fresh_until, cx.now(), out);
-    } else if let Some(status) = ex.upstream.status {
-        out.extend_from_slice(b"; fwd-status=");
-        append_decimal(u64::from(status), out);
-        if reasons::is_stored(ex) {
-            out.extend_from_slice(b"; stored");
-        }
-    }
-    append_key(ex.upstream.page_key(), out);
-    out.extend_from_slice(b"; detail=\"");
-    out.extend_from_slice(status.name().as_bytes());
-    if !ex.upstream.cache_detail.is_empty() {
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(ex.upstream.cache_detail.as_bytes());
-    }
-    out.push(b'"');
-}
-
-/// The key as a string of RFC 8941; one with other bytes is left out, as are those of VCLs.
-fn append_key(key: &[u8], out: &mut Vec<u8>) {
-    if key.is_empty() || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-        return;
-    }
-    out.extend_from_slice(b"; key=\"");
-    for &byte in key {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out.push(b'"');
 }
 
 /// A text as the value of a field.
@@ -261,15 +217,6 @@ fn one_line(text: &str) -> Vec<u8> {
 
 /// What is told of a reason.
 const EXPLAINED_BYTES_MAX: usize = 1000;
-
-/// The whole seconds that are left, less than 0 of what has been stale for so long.
-fn append_ttl(fresh_until: Time, now: Time, out: &mut Vec<u8>) {
-    let stale = now.since(fresh_until).as_secs();
-    if stale > 0 {
-        out.push(b'-');
-    }
-    append_decimal(stale.max(fresh_until.since(now).as_secs()), out);
-}
 
 /// Makes the head one that no cache may keep for others, whatever the page and the location say of it. What they say to the
 /// client's own cache stays.
@@ -294,19 +241,7 @@ fn is_of_shared_caches(member: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn a_page_that_has_just_become_stale_is_fresh_for_no_time() {
-        let now = Time::from_secs(10).plus(Duration::from_millis(500));
-        for (fresh_until, ttl) in [(72, "61"), (11, "0"), (10, "0"), (9, "-1"), (0, "-10")] {
-            let mut out = Vec::new();
-            append_ttl(Time::from_secs(fresh_until), now, &mut out);
-            assert_eq!(out, ttl.as_bytes(), "{fresh_until}");
-        }
-    }
 
     #[test]
     fn expires_comes_with_its_cache_control() {

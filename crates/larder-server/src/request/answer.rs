@@ -26,7 +26,7 @@ use super::page::Page;
 use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
 use super::{
-    Content, Internal, Ranges, Response, Slow, Step, Synth, head_update, lookup, purge_by_origin, response_fields,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, cache_status, head_update, lookup, purge_by_origin, response_fields,
     slice, store,
 };
 
@@ -53,7 +53,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
 fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
-    ex.upstream.cache_detail = "the origin failed";
+    ex.upstream.cache_detail = cache_status::FAILED;
     cx.stats().stale.add(1);
     Step::Page(Page::stored(object))
 }

@@ -15,7 +15,7 @@ use crate::site::Origin;
 use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Ranges, Response, Slow, Step, Synth, part, refetch};
+use super::{Content, Ranges, Response, Slow, Step, Synth, cache_status, part, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -187,7 +187,7 @@ fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Asks the origin whether a fresh page is still good, as the request demands it. Nobody waits for the answer.
 fn asked_for_anew(index: usize, object: Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Expired);
-    ex.upstream.cache_detail = "Cache-Control of the request";
+    ex.upstream.cache_detail = cache_status::BY_REQUEST;
     cx.stats().misses.add(1);
     Plan::new(Some(Storing::unasked(index, cx)), Some(object)).into()
 }
@@ -291,6 +291,7 @@ fn stale(
 /// Waits until the fetch of a page is over, and asks again.
 pub async fn held(held: Held, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
+    ex.upstream.waited_for = Some("stale");
     let shared = loop {
         let shared = held.object.shared_since(held.since);
         let shared = shared.filter(|object| object.vary.matches(&larder_cache::selecting(&ex.asked.head.fields)));
@@ -325,6 +326,7 @@ pub async fn load(of: LoadingOf) -> Step {
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let lock_age = policy::rules(origin, ex, cx.now()).lock_age;
+    ex.upstream.waited_for = Some("uri-miss");
     let woken = waiting.waiter.wait().await;
     cx.stats().woken.add(u64::from(!matches!(woken, Woken::GaveUp)));
     match woken {

@@ -14,6 +14,7 @@ pub mod added_fields;
 pub mod answer;
 pub mod auth_request;
 pub mod ban;
+pub mod cache_status;
 pub mod charset;
 pub mod compose;
 pub mod compress;

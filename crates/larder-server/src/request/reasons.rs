@@ -206,7 +206,7 @@ fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
 }
 
 /// The fields by which the stored pages of the key vary, if there are some and none is for this request.
-fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
+pub fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
     let key = KeyRef::new(&ex.upstream.cache_key);
     let request = selecting(&ex.asked.head.fields);
     let mut zones = cx.site().caches.zones.iter();

@@ -7,6 +7,7 @@ mod bans;
 mod big_pages;
 mod body_files;
 mod cache;
+mod cache_status;
 mod cache_tool;
 mod certbot;
 mod compression;

@@ -342,9 +342,9 @@ fn chosen_visitors_are_told_with_the_response() {
     };
     let (explained, status) = told("/page", "192.0.2.7", "");
     assert_eq!(explained, "a miss: not stored yet; the answer is stored");
-    let expected =
-        "larder; fwd=uri-miss; fwd-status=200; stored; key=\"shop.test/page\"; detail=\"MISS: not stored yet\"";
-    assert_eq!(status, expected);
+    let start = "larder; fwd=uri-miss; fwd-status=200; stored; ttl=";
+    let end = "; key=\"shop.test/page\"; detail=\"MISS: not stored yet\"";
+    assert!(status.starts_with(start) && status.ends_with(end), "{status}");
     let hit = || told("/page", "2001:db8::1", "").0.starts_with("a hit: fresh for ");
     eventually("it is a hit", hit);
     assert!(told("/page", "192.0.2.1", "").1.ends_with("; key=\"shop.test/page\"; detail=\"HIT\""));
@@ -426,7 +426,7 @@ fn each_reason_has_a_sentence() {
         "asked for too seldom from site.test /seldom (proxy_cache_min_uses 3)\n",
         "too large from site.test / (700000 bytes)\n",
         "POST is not cached from site.test /\n",
-        "proxy_cache_bypass $cookie_sess at nginx.conf:17 from site.test /sess\n",
+        "proxy_cache_bypass $cookie_sess at nginx.conf:16 from site.test /sess\n",
         "not stored yet from site.test /\n",
         "purged from site.test /\n",
         "expired from site.test /\n",

@@ -1,0 +1,168 @@
+//! The value of `Cache-Status` (RFC 9211): whether it was a hit, or why an origin was asked.
+
+use larder_http::Time;
+
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+
+use super::reasons;
+use super::wire::append_decimal;
+
+/// How a response came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// From the cache, and no origin was asked.
+    Hit,
+    /// An origin was asked, for this reason: a token of RFC 9211 §2.2.
+    Forwarded(&'static str),
+}
+
+/// Appends our member of the field; nothing where no cache was asked and none is there to be.
+pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    let Some(way) = way(ex, cx) else { return };
+    out.extend_from_slice(b"larder");
+    let mut fresh_until = ex.upstream.fresh_until;
+    match way {
+        Way::Hit => out.extend_from_slice(b"; hit"),
+        Way::Forwarded(why) => {
+            out.extend_from_slice(b"; fwd=");
+            out.extend_from_slice(why.as_bytes());
+            if let Some(status) = ex.upstream.status {
+                out.extend_from_slice(b"; fwd-status=");
+                append_decimal(u64::from(status), out);
+            }
+            if is_stored(ex) {
+                out.extend_from_slice(b"; stored");
+                fresh_until = fresh_until.or_else(|| Some(ex.upstream.page.upgrade()?.fresh_until));
+            }
+            match ex.upstream.waited_for {
+                Some(_) if ex.upstream.cache_status == Some(CacheStatus::Hit) => out.extend_from_slice(b"; collapsed"),
+                Some(_) => out.extend_from_slice(b"; collapsed=?0"),
+                None => {}
+            }
+        }
+    }
+    if let Some(fresh_until) = fresh_until {
+        out.extend_from_slice(b"; ttl=");
+        append_ttl(fresh_until, cx.now(), out);
+    }
+    append_key(&ex.upstream.cache_key, out);
+    append_detail(ex, out);
+}
+
+/// `None` if the configuration has no cache for the request.
+fn way(ex: &Exchange, cx: &Cx) -> Option<Way> {
+    let detail = ex.upstream.cache_detail;
+    Some(match ex.upstream.cache_status {
+        Some(CacheStatus::Hit) => match ex.upstream.waited_for {
+            Some(why) => Way::Forwarded(why),
+            None => Way::Hit,
+        },
+        Some(CacheStatus::Stale) if detail == FAILED => Way::Forwarded("stale"),
+        Some(CacheStatus::Stale | CacheStatus::Updating) => Way::Hit,
+        Some(CacheStatus::Bypass) => Way::Forwarded("bypass"),
+        Some(CacheStatus::Expired | CacheStatus::Revalidated) if detail == BY_REQUEST => Way::Forwarded("request"),
+        Some(CacheStatus::Expired | CacheStatus::Revalidated) => Way::Forwarded("stale"),
+        Some(CacheStatus::Miss) if detail == "not stored yet" && reasons::varies_by(ex, cx).is_some() => {
+            Way::Forwarded("vary-miss")
+        }
+        // A page was there, and did not count.
+        Some(CacheStatus::Miss) if detail.is_empty() && ex.upstream.waited_for.is_none() => Way::Forwarded("miss"),
+        Some(CacheStatus::Miss) => Way::Forwarded("uri-miss"),
+        None if detail == "method" => Way::Forwarded("method"),
+        None if !detail.is_empty() && ex.upstream.status.is_some() => Way::Forwarded("bypass"),
+        None => return None,
+    })
+}
+
+/// Why a stale page was delivered after its origin was asked.
+pub const FAILED: &str = "the origin failed";
+/// Why an origin was asked about a page that is fresh.
+pub const BY_REQUEST: &str = "Cache-Control of the request";
+
+fn is_stored(ex: &Exchange) -> bool {
+    match ex.upstream.cache_status {
+        Some(CacheStatus::Miss | CacheStatus::Bypass | CacheStatus::Expired) => reasons::is_stored(ex),
+        Some(CacheStatus::Revalidated) => true,
+        Some(CacheStatus::Hit | CacheStatus::Stale | CacheStatus::Updating) | None => false,
+    }
+}
+
+/// The whole seconds that are left, less than 0 of what has been stale for so long.
+fn append_ttl(fresh_until: Time, now: Time, out: &mut Vec<u8>) {
+    let stale = now.since(fresh_until).as_secs();
+    if stale > 0 {
+        out.push(b'-');
+    }
+    append_decimal(stale.max(fresh_until.since(now).as_secs()).min(INTEGER_MAX), out);
+}
+
+/// The greatest integer of structured fields (RFC 9651 §3.3.1).
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+/// The key as a string of RFC 9651 §3.3.3; one with other bytes is left out, as are those of VCLs.
+fn append_key(key: &[u8], out: &mut Vec<u8>) {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return;
+    }
+    out.extend_from_slice(b"; key=\"");
+    for &byte in key {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+/// A longer key is left out: a client could have a head made of it that nobody takes.
+const KEY_BYTES_MAX: usize = 2048;
+
+/// nginx's word, and the reason. Neither has a quote or a byte beyond ASCII in it.
+fn append_detail(ex: &Exchange, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"; detail=\"");
+    let status = ex.upstream.cache_status.map_or("", CacheStatus::name);
+    out.extend_from_slice(status.as_bytes());
+    let detail = ex.upstream.cache_detail;
+    if !status.is_empty() && !detail.is_empty() {
+        out.extend_from_slice(b": ");
+    }
+    out.extend_from_slice(detail.as_bytes());
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_strings_or_left_out() {
+        for (key, expected) in [
+            (&b"shop.test/a"[..], "; key=\"shop.test/a\""),
+            (b"a\"b\\c ~", "; key=\"a\\\"b\\\\c ~\""),
+            (b"", ""),
+            (b"a\tb", ""),
+            (b"a\r\nSet-Cookie: b", ""),
+            (b"a\x7f", ""),
+            (b"a\0", ""),
+            ("ä".as_bytes(), ""),
+            (&[b'a'; KEY_BYTES_MAX + 1], ""),
+        ] {
+            let mut out = Vec::new();
+            append_key(key, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{}", String::from_utf8_lossy(key));
+        }
+    }
+
+    #[test]
+    fn a_page_that_has_just_become_stale_is_fresh_for_no_time() {
+        let now = Time::from_secs(10).plus(Duration::from_millis(500));
+        for (fresh_until, ttl) in [(72, "61"), (11, "0"), (10, "0"), (9, "-1"), (0, "-10")] {
+            let mut out = Vec::new();
+            append_ttl(Time::from_secs(fresh_until), now, &mut out);
+            assert_eq!(out, ttl.as_bytes(), "{fresh_until}");
+        }
+    }
+}
