@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
+use crate::serve_socket;
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
@@ -306,7 +307,8 @@ fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
                 let value = parser
                     .value()
                     .map_err(|_| CliError::MissingValue { option: "--listen".to_owned(), what: "an address" })?;
-                serve.listen = listen(&lossy(&value))?;
+                let text = lossy(&value);
+                serve.listen = serve_socket::address(&text).ok_or(CliError::InvalidListen(text))?;
             }
             Long("print-config") => serve.print_config = true,
             Long("help") | Short('h' | '?') => return Ok(Command::Show(Show::Help)),
@@ -369,20 +371,6 @@ fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
     match words.next() {
         Some(word) => Err(CliError::InvalidOption(word)),
         None => Ok(Command::Cache(Cache { deed, place, options })),
-    }
-}
-
-/// `127.0.0.1:8080`, `[::1]:8080`, `*:8080`, `:8080` or `8080`; a port alone means 127.0.0.1.
-fn listen(text: &str) -> Result<SocketAddr, CliError> {
-    let spelled_out = match text.split_once(':') {
-        None => format!("127.0.0.1:{text}"),
-        Some(("*" | "", port)) => format!("0.0.0.0:{port}"),
-        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
-        Some(_) => text.to_owned(),
-    };
-    match spelled_out.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Ok(address),
-        Ok(_) | Err(_) => Err(CliError::InvalidListen(text.to_owned())),
     }
 }
 

@@ -28,6 +28,7 @@ mod process;
 mod run;
 mod scratch;
 mod serve;
+mod serve_socket;
 mod serving;
 mod serving_process;
 mod signals;

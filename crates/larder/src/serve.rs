@@ -9,6 +9,7 @@ mod nginx_conf;
 mod own_fpm;
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use larder_conf::MemoryLoader;
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
 
+use crate::ask_socket;
 use crate::cli::Serve;
 use crate::configuration::{Configuration, Surroundings};
 use crate::generation::{self, Generation, StartError};
@@ -143,11 +145,13 @@ impl Prepared {
             Php::None | Php::Found(_) => None,
         };
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
-        let options = ServingOptions { workers, log: Arc::default(), desk: Arc::default() };
+        let (ask_socket, asked) = ask_socket::listen_for_serve(serve.listen, &log).unzip();
+        let options =
+            ServingOptions { workers, log: Arc::default(), desk: ask_socket::serve(asked.map(OwnedFd::from)) };
         let configuration = &generation.configuration;
         let mut server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| StartError::from(configuration.reject(&diagnostics)))?;
-        self.greet(serve);
+        self.greet(serve, ask_socket.is_some());
         loop {
             tokio::select! {
                 biased;
@@ -162,6 +166,7 @@ impl Prepared {
                 () = server.ended() => break,
             }
         }
+        drop(ask_socket);
         // PHP ends after the last request, and its folder is removed after PHP has ended.
         drop(own_fpm);
         drop(self.scratch);
@@ -169,12 +174,15 @@ impl Prepared {
     }
 
     /// Prints what was found and where it is served.
-    fn greet(&self, serve: &Serve) {
+    fn greet(&self, serve: &Serve, is_asked: bool) {
         println!("{} in {}", self.site.application, self.site.root.display());
         match &self.php {
             Php::None => {}
             Php::Found(address) => println!("PHP by the php-fpm at {address}"),
             Php::Own(plan) => println!("PHP by a php-fpm of our own, {}", plan.program.display()),
+        }
+        if is_asked {
+            println!("larder why --listen {} says why pages are not cached", serve.listen);
         }
         println!("http://{}/ (^C ends it)", reachable(serve.listen));
     }

@@ -45,7 +45,7 @@ async fn serve(
 ) -> Result<(), StartError> {
     let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
     let mut single = Single::start(configuration, log, inherited).await?;
-    let pid_file = PidFile::write(&single.generation.configuration.pid_path())?;
+    single.pid_file = Some(PidFile::write(&single.generation.configuration.pid_path())?);
     if let Some(waiting) = waiting {
         waiting.tell()?;
     }
@@ -56,7 +56,7 @@ async fn serve(
             () = single.server.ended() => break,
         }
     }
-    drop(pid_file);
+    drop(single.pid_file.take());
     drop(single.log_socket.take());
     drop(single.ask_socket.take());
     single.neighbours.remove_unix(&single.generation.listeners, &[]);
@@ -75,6 +75,7 @@ struct Single {
     log_socket: Option<TellSocket>,
     /// Where questions are answered.
     ask_socket: Option<TellSocket>,
+    pid_file: Option<PidFile>,
 }
 
 impl Single {
@@ -104,7 +105,7 @@ impl Single {
         let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
         let log = Log::new(generation.sinks(), Console::Quiet);
-        Ok(Single { log, generation, server, workers, neighbours, log_socket, ask_socket })
+        Ok(Single { log, generation, server, workers, neighbours, log_socket, ask_socket, pid_file: None })
     }
 
     async fn obey(&mut self, received: Received) {
@@ -130,9 +131,22 @@ impl Single {
                 let new = &self.generation.configuration;
                 let (old, new) = ((&old.config, &*old.pid_path()), (&new.config, &*new.pid_path()));
                 transaction_log::follow(old, new, self.log_socket.as_ref(), &self.log);
+                self.follow_pid_path();
             }
             Err(failure) => self.log.write_rendered(&failure.rendered()),
         }
+    }
+
+    /// The pid file and what is beside it go where the configuration says now.
+    fn follow_pid_path(&mut self) {
+        let path = self.generation.configuration.pid_path();
+        if self.pid_file.as_ref().is_some_and(|file| file.path() != path) {
+            match PidFile::write(&path) {
+                Ok(file) => self.pid_file = Some(file),
+                Err(failure) => self.log.write(LogLevel::Emerg, &failure.to_string()),
+            }
+        }
+        ask_socket::follow(self.ask_socket.as_mut(), &path, &self.log);
     }
 
     async fn open_anew(&self) -> Result<Generation, StartError> {

@@ -281,6 +281,7 @@ impl Supervisor {
                 Err(failure) => self.log.write(LogLevel::Emerg, &failure.to_string()),
             }
         }
+        ask_socket::follow(self.ask_socket.as_mut().map(|(socket, _)| socket), &path, &self.log);
     }
 
     /// Redirects the standard error of a daemon to its log, because it has no terminal.

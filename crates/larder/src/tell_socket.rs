@@ -72,6 +72,22 @@ impl TellSocket {
         (there.dev(), there.ino()) == (ours.st_dev, ours.st_ino)
     }
 
+    /// Gives its file another path, as [`listen`](Self::listen) takes one: those who connect there reach the same listener.
+    pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        if !self.is_there() {
+            return Err(io::Error::other("its socket is not there any more"));
+        }
+        match fs::symlink_metadata(path) {
+            Ok(there) if !is_socket(&there) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        fs::rename(&self.path, path)?;
+        path.clone_into(&mut self.path);
+        Ok(())
+    }
+
     /// Removes its file, so that nobody new connects.
     pub fn remove(&self) {
         if self.is_there() {
@@ -140,13 +156,20 @@ mod tests {
         let path = folder.path().join("s");
         let (old, _listening) = TellSocket::listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
-        let (new, _new_listening) = TellSocket::listen(&path).unwrap();
+        let (mut new, _new_listening) = TellSocket::listen(&path).unwrap();
         let private = folder.path().join("p");
         let (_private, _) = TellSocket::listen_privately(&private).unwrap();
         assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(new.has_replaced() && !old.has_replaced() && new.is_there() && !old.is_there());
         drop(old);
         assert!(UnixStream::connect(new.path()).is_ok(), "the new one is there");
+        let other = folder.path().join("t");
+        fs::write(&other, "a file").unwrap();
+        assert!(new.move_to(&other).is_err() && new.path() == path);
+        fs::remove_file(&other).unwrap();
+        new.move_to(&other).unwrap();
+        assert!(UnixStream::connect(&other).is_ok() && !path.exists(), "it has moved");
+        new.move_to(&path).unwrap();
         drop(new);
         assert!(!path.exists());
         fs::write(&path, "a file").unwrap();

@@ -37,7 +37,7 @@ fn help() -> String {
          \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
          \x20      larder check [options as above]\n\
          \x20      larder cache ls|stat|bans|verify|clear ... [-p prefix] [-c filename]\n\
-         \x20      larder why [--json] [-p prefix] [-c filename] [--pid filename] [-n folder]\n\
+         \x20      larder why [--json] [-p prefix] [-c filename] [--pid filename] [-n folder] [--listen address]\n\
          \x20      larder explain URL [-X METHOD] [-H FIELD] [--from ADDRESS] [options as above]\n\
          \x20      larder purge URL...|--tag T|--prefix P|--match REGEX|--host H|--ban BAN|--all [--soft] [--zone Z]\n\
          \x20                   [options of larder why]\n\

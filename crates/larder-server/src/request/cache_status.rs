@@ -46,7 +46,7 @@ pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
         out.extend_from_slice(b"; ttl=");
         append_ttl(fresh_until, cx.now(), out);
     }
-    append_key(&ex.upstream.cache_key, out);
+    append_key(ex.upstream.page_key(), out);
     append_detail(ex, out);
 }
 

@@ -3,7 +3,7 @@
 pub mod options;
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use crate::configuration::{Configuration, Rejected, Surroundings};
 use crate::oserror::Reason;
 use crate::paths::Paths;
 use crate::pidfile::beside;
+use crate::serve_socket;
 use crate::varnishd::workdir;
 
 use options::{Ask, Place, What};
@@ -29,8 +30,19 @@ enum AskError {
     #[error("{}", .0.rendered.trim_end())]
     Rejected(#[from] Rejected),
     /// Nobody listens there.
-    #[error("no server answers at {}: start one, or name it with -c, --pid or -n", .0.display())]
+    #[error("no server answers at {}: start one, or name it with -c, --pid, -n or --listen", .0.display())]
     NoServer(PathBuf),
+    /// This account has started no `larder serve`.
+    #[error("no \"larder serve\" of this account listens at {0}: start one, or be the account that has")]
+    NoServe(SocketAddr),
+    /// The folder of the sockets is another account's.
+    #[error("the \"larder serve\" at {address} cannot be asked {}", Reason(source))]
+    Unsafe {
+        /// Where it is to listen.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
     /// The socket belongs to others.
     #[error("{} may not be opened by this account: be root, or the account that has started the server", .0.display())]
     Forbidden(PathBuf),
@@ -82,7 +94,7 @@ fn answer(asked: &Ask) -> Result<String, AskError> {
 }
 
 /// The socket of the server that is asked.
-fn socket(place: &Place) -> Result<PathBuf, Rejected> {
+fn socket(place: &Place) -> Result<PathBuf, AskError> {
     Ok(match place {
         Place::Configuration(place) => {
             let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
@@ -91,6 +103,11 @@ fn socket(place: &Place) -> Result<PathBuf, Rejected> {
             beside(&Configuration::pid_file(&surroundings)?, EXTENSION)
         }
         Place::PidFile(path) => beside(path, EXTENSION),
+        Place::Serve(address) => match serve_socket::path(*address) {
+            Ok(path) => path,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(AskError::NoServe(*address)),
+            Err(error) => return Err(AskError::Unsafe { address: *address, source: error }),
+        },
         Place::Folder(path) => workdir::place(Some(path)).join(workdir::ASK_SOCKET),
     })
 }

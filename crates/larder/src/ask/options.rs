@@ -1,7 +1,10 @@
 //! The options of `larder why`, `larder explain` and `larder purge`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use crate::serve_socket;
 
 /// A question to a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub enum Place {
     PidFile(PathBuf),
     /// The `larder varnishd` of this folder: `-n`.
     Folder(PathBuf),
+    /// The `larder serve` that listens at this address: `--listen`.
+    Serve(SocketAddr),
 }
 
 /// Where a configuration is.
@@ -107,8 +112,11 @@ pub enum OptionsError {
     #[error("--all means all pages: leave out the others, or --all")]
     AllAndMore,
     /// Two servers.
-    #[error("-c, --pid and -n exclude each other: one server is asked")]
+    #[error("-c, --pid, -n and --listen exclude each other: one server is asked")]
     Places,
+    /// `--listen` with something else than an address.
+    #[error("\"{0}\" is not an address of a larder serve: write 127.0.0.1:8080, [::1]:8080 or 8080")]
+    Listen(String),
 }
 
 /// Reads the words behind a verb; `None` for `-h`.
@@ -118,7 +126,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
     let (explains, purges) = (verb == Verb::Explain, verb == Verb::Purge);
     let mut lines = Vec::new();
     let mut options = ConfigurationPlace::default();
-    let (mut pid_file, mut folder, mut json) = (None, None, false);
+    let (mut pid_file, mut folder, mut listen, mut json) = (None, None, None, false);
     let (mut url, mut method, mut from, mut fields) = (None, "GET".to_owned(), String::new(), Vec::new());
     let mut parser = lexopt::Parser::from_args(args.iter().cloned());
     while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string()))? {
@@ -132,6 +140,10 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
             }
             Short('n') => folder = Some(PathBuf::from(value(&mut parser, "-n", "directory name")?)),
             Long("pid") => pid_file = Some(PathBuf::from(value(&mut parser, "--pid", "file name")?)),
+            Short('l') | Long("listen") => {
+                let text = value(&mut parser, "--listen", "an address")?.to_string_lossy().into_owned();
+                listen = Some(serve_socket::address(&text).ok_or(OptionsError::Listen(text))?);
+            }
             Long("json") => json = true,
             Short('X') if explains => method = line(value(&mut parser, "-X", "a method")?, "-X")?,
             Short('H') if explains => fields.push(line(value(&mut parser, "-H", "a field")?, "-H")?),
@@ -153,10 +165,12 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
             Long(name) => return Err(OptionsError::Unknown(format!("--{name}"))),
         }
     }
-    let place = match (pid_file, folder) {
-        (None, None) => Place::Configuration(options),
-        (Some(path), None) if options == ConfigurationPlace::default() => Place::PidFile(path),
-        (None, Some(path)) if options == ConfigurationPlace::default() => Place::Folder(path),
+    let is_by_configuration = options != ConfigurationPlace::default();
+    let place = match (pid_file, folder, listen) {
+        (None, None, None) => Place::Configuration(options),
+        (Some(path), None, None) if !is_by_configuration => Place::PidFile(path),
+        (None, Some(path), None) if !is_by_configuration => Place::Folder(path),
+        (None, None, Some(address)) if !is_by_configuration => Place::Serve(address),
         _ => return Err(OptionsError::Places),
     };
     let what = match verb {
@@ -298,8 +312,11 @@ mod tests {
             ("--all", "invalid option: \"--all\""),
             ("-c", "option \"-c\" requires file name"),
             ("--pid", "option \"--pid\" requires file name"),
-            ("--pid a -c b", "-c, --pid and -n exclude each other: one server is asked"),
-            ("--pid a -n b", "-c, --pid and -n exclude each other: one server is asked"),
+            ("--pid a -c b", "-c, --pid, -n and --listen exclude each other: one server is asked"),
+            ("--pid a -n b", "-c, --pid, -n and --listen exclude each other: one server is asked"),
+            ("-l 81 -n b", "-c, --pid, -n and --listen exclude each other: one server is asked"),
+            ("-l", "option \"--listen\" requires an address"),
+            ("-l a", "\"a\" is not an address of a larder serve: write 127.0.0.1:8080, [::1]:8080 or 8080"),
         ] {
             assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
         }

@@ -313,6 +313,33 @@ fn an_order_to_stop_stops() {
     assert!(site.server_mut().wait().is_some_and(|status| status.success()));
 }
 
+#[test]
+fn the_pid_file_and_the_socket_beside_it_move_with_a_reload() {
+    for main in ["daemon off; worker_processes 1;", "daemon off; master_process off;"] {
+        let site = Setup::new().main(main).start(&says("old"));
+        let file = |name: &str| site.setup().path(name);
+        let pid = pid_in(&file("nginx.pid"));
+        let text_of_file = fs::read_to_string(file("nginx.conf")).unwrap();
+        let moved = |name: &str| site.setup().write_raw(&text_of_file.replace("nginx.pid;", &format!("{name}.pid;")));
+        moved("other");
+        site.signal(Signal::Hup);
+        eventually("the pid file moves", || pid_in(&file("other.pid")) == pid);
+        eventually("the socket does", || file("other.ask").exists());
+        assert!(!file("nginx.pid").exists() && !file("nginx.ask").exists());
+        let asked = || site.setup().larder_words(&["why"]).status.success();
+        assert!(asked(), "by the new configuration");
+        // What is in the way stays, and it is said where the server can be asked.
+        fs::write(file("third.ask"), "mine").unwrap();
+        moved("third");
+        site.signal(Signal::Hup);
+        eventually("the pid file moves again", || pid_in(&file("third.pid")) == pid);
+        site.wait_for_log("find this server by");
+        assert_eq!(fs::read_to_string(file("third.ask")).unwrap(), "mine");
+        let by_former = crate::site::run(&["why", "--pid", &file("other.pid").display().to_string()]);
+        assert!(by_former.status.success() && !asked());
+    }
+}
+
 fn pid_in(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -353,6 +353,31 @@ fn an_answer_says_what_the_cache_did() {
 }
 
 #[test]
+fn a_served_folder_can_be_asked_and_purged() {
+    let serve = Serve::start(&[("index.php", PAGE)]);
+    serve.hit("/");
+    let listen = serve.address.to_string();
+    let run = |words: &[&str]| {
+        let output = crate::site::run([words, &["--listen", &listen]].concat().iter());
+        let [told, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.success(), told + &said)
+    };
+    let url = format!("http://{}/", serve.address);
+    let (is_done, why) = run(&["why"]);
+    assert!(is_done && why.contains(" % of misses: "), "{why}");
+    let explained = || run(&["explain", &url, "-H", "Host: site.test"]);
+    let (is_done, told) = explained();
+    assert!(is_done && told.starts_with("a hit: stored "), "{told}");
+    let (is_done, purged) = run(&["purge", "http://site.test/"]);
+    assert!(is_done && purged.starts_with("Purged: 1 page"), "{purged}");
+    assert!(explained().1.starts_with("a miss: it was purged; "), "{}", explained().1);
+    signal_to(serve.child.id(), Signal::Term).unwrap();
+    eventually("it ends", || !is_running(serve.child.id()) || !run(&["why"]).0);
+    let (is_done, said) = run(&["why"]);
+    assert!(!is_done && said.contains("no server answers at"), "{said}");
+}
+
+#[test]
 fn ctrl_c_ends_larder_and_its_php() {
     for signal in [Signal::Int, Signal::Term] {
         let mut serve = Serve::start(&[("index.php", PAGE)]);
