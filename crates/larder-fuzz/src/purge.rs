@@ -1,11 +1,13 @@
 //! What is to be purged, in the words of plugins, operators and origins.
 
 use larder_http::Fields;
+use larder_server::purges::apis::{self, Api, Said};
+use larder_server::purges::deeds::Done;
 use larder_server::purges::dialects::{Asked, is_purge_method, orders};
 use larder_server::purges::wanted::Wanted;
 use larder_server::purges::{What, by_origin};
 
-/// `METHOD TARGET`, then fields in lines: a purge means something, its tags are tags, and all means that it said so.
+/// `METHOD TARGET`, then fields in lines, and from the first brace on a body of JSON: a purge means something, its tags are tags, and all means that it said so.
 pub fn purge(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     let first = lines.next().unwrap_or_default();
@@ -41,12 +43,36 @@ pub fn purge(data: &[u8]) {
         }
     }
     drop(by_origin::orders(&fields));
+    let body = data.iter().position(|byte| *byte == b'{').map_or(&b""[..], |at| &data[at..]);
+    by_api(Api::find(target), apis::Asked { fields: &fields, tag_fields: &own, body });
+    for api in [Api::Own, Api::Cloudflare((*b"1").into()), Api::FastlyKeys, Api::Souin] {
+        by_api(Some(api), apis::Asked { fields: &fields, tag_fields: &own, body });
+    }
     if let Ok(text) = str::from_utf8(data)
         && let Ok(wanted) = Wanted::parse(text)
     {
         assert!(text.trim_end_matches('\n').ends_with("\nend"));
         drop(wanted.planned(&[]));
     }
+}
+
+/// What is understood of an API is told in JSON, and so is what is not.
+fn by_api(api: Option<Api>, asked: apis::Asked<'_>) {
+    let Some(api) = api else { return };
+    let said = api.said(asked);
+    let form = api.form(said.as_ref().ok(), "1".to_owned());
+    let told = match &said {
+        Ok(Said::Wanted(wanted)) => {
+            drop(wanted.planned(&[]));
+            form.done(&Done::default())
+        }
+        Ok(Said::Order(order)) => {
+            assert!(api == Api::Own && asked.body.trim_ascii().is_empty(), "{order:?}");
+            form.done(&Done::default())
+        }
+        Err(why) => form.refused(400, why),
+    };
+    assert!(told.is_empty() && api == Api::Souin || told.starts_with('{') && told.ends_with("}\n"), "{told}");
 }
 
 fn said_all(fields: &Fields) -> bool {

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use larder_cache::{Condition, How, Object, Selection, TooLong, Zone};
+use larder_cache::{Condition, How, Object, Selection, TooLong, UriTest, Zone};
 use larder_http::Time;
 
 use crate::bans;
+
+use super::{Uri, What};
 
 /// Pages of a zone.
 #[derive(Clone)]
@@ -71,6 +73,48 @@ pub fn noted(deeds: &[Deed]) -> Vec<Arc<Zone>> {
     zones
 }
 
+/// What an order means for pages whose key is not asked for; `host` is the one that it means. An error says why it cannot
+/// be.
+pub fn meant(what: What, how: How, host: &[u8]) -> Result<Vec<Meant>, String> {
+    let of_host = |is: bool| is.then(|| Box::from(host));
+    let selections = match what {
+        What::Page(page) => vec![Selection::Url { host: of_host(true), uri: uri_test(Uri::Is(page))? }],
+        What::Uri { of_host: is_of_host, uri } => {
+            vec![Selection::Url { host: of_host(is_of_host), uri: uri_test(uri)? }]
+        }
+        What::Host => vec![Selection::Host(host.into())],
+        What::Tags(tags) => in_parts(tags).into_iter().map(Selection::Tags).collect(),
+        What::All => vec![Selection::All],
+        What::Ban(words) => return Ok(vec![ban(&words)?]),
+    };
+    Ok(selections.into_iter().map(|selection| Meant::Selected(selection, how)).collect())
+}
+
+fn uri_test(uri: Uri) -> Result<UriTest, String> {
+    let bytes = match &uri {
+        Uri::Is(text) | Uri::Like(text) => text.len(),
+        Uri::Matches(text) => text.len(),
+    };
+    if bytes > URI_BYTES_MAX {
+        return Err(format!("the URL has more than {URI_BYTES_MAX} bytes"));
+    }
+    Ok(match uri {
+        Uri::Is(text) => UriTest::Is(text.into()),
+        Uri::Like(text) => UriTest::Like(text.into()),
+        Uri::Matches(text) => UriTest::Matches(bans::pattern(&text).map_err(|refused| refused.to_string())?),
+    })
+}
+
+/// How long a part of a URL may be: each byte may be noted as three.
+const URI_BYTES_MAX: usize = 16 << 10;
+
+/// Each of these pages in each of these zones.
+pub fn in_zones<'z>(meant: &[Meant], zones: impl IntoIterator<Item = &'z Arc<Zone>>) -> Vec<Deed> {
+    let of_zone =
+        |zone: &'z Arc<Zone>| meant.iter().map(move |meant| Deed { zone: Arc::clone(zone), meant: meant.clone() });
+    zones.into_iter().flat_map(of_zone).collect()
+}
+
 /// The ban of these words.
 pub fn ban<W: AsRef<str>>(words: &[W]) -> Result<Meant, String> {
     bans::of_words(words).map(Meant::Banned).map_err(|refused| refused.to_string())
@@ -110,6 +154,12 @@ impl Done {
             text.push_str("What is on disk alone is purged too, and not counted.\n");
         }
         text
+    }
+
+    /// The same for programs, in JSON.
+    pub fn json(&self) -> String {
+        let banned = serde_json::Value::from(self.banned.clone());
+        format!("{{\"purged\":{},\"also_on_disk\":{},\"banned\":{banned}}}\n", self.pages, self.is_also_on_disk)
     }
 }
 
@@ -151,6 +201,14 @@ mod tests {
         ] {
             assert_eq!(done.text(), expected);
         }
+    }
+
+    #[test]
+    fn programs_are_told_in_json() {
+        let done = Done { pages: 2, is_also_on_disk: true, banned: vec!["obj.http.a ~ \"b\"".to_owned()] };
+        let expected = "{\"purged\":2,\"also_on_disk\":true,\"banned\":[\"obj.http.a ~ \\\"b\\\"\"]}\n";
+        assert_eq!(done.json(), expected);
+        assert_eq!(Done::default().json(), "{\"purged\":0,\"also_on_disk\":false,\"banned\":[]}\n");
     }
 
     #[test]

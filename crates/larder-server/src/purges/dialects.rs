@@ -56,6 +56,17 @@ pub fn orders(asked: Asked<'_>) -> Option<Result<Vec<Order>, Wrong>> {
     })
 }
 
+/// The pages with the tags that the fields for tags name; `None` if there are no such fields.
+pub fn by_tag_fields(asked: Asked<'_>) -> Result<Option<Order>, Wrong> {
+    asked.tags()
+}
+
+/// Whether a field asks for pages to become stale, in place of going.
+pub fn how(fields: &Fields) -> How {
+    let is_set = |name| fields.get(name).is_some_and(|value| matches!(value, b"1" | b"true" | b"on"));
+    if ["Fastly-Soft-Purge", "X-Purge-Soft"].into_iter().any(is_set) { How::Soft } else { How::Hard }
+}
+
 /// The page that nginx-helper means.
 fn helper_target(target: &[u8]) -> Option<&[u8]> {
     target.strip_prefix(b"/purge").filter(|rest| rest.starts_with(b"/"))
@@ -229,8 +240,7 @@ impl<'a> Asked<'a> {
     }
 
     fn how(&self) -> How {
-        let is_set = |name| self.fields.get(name).is_some_and(|value| matches!(value, b"1" | b"true" | b"on"));
-        if ["Fastly-Soft-Purge", "X-Purge-Soft"].into_iter().any(is_set) { How::Soft } else { How::Hard }
+        how(self.fields)
     }
 
     fn ban(&self, words: Vec<String>) -> Result<Order, Wrong> {

@@ -3,9 +3,10 @@
 //! ```text
 //! request -> dialects::orders -> Order: which pages (What), hard or soft
 //!         -> request/purge_from.rs: the zones, and the keys of a page -> deeds::carry_out
-//! larder purge -> wanted::Wanted -> ask/purge.rs: all zones -> deeds::carry_out
+//! larder purge, and apis -> wanted::Wanted -> ask/purge.rs, request/admin.rs: all zones -> deeds::carry_out
 //! ```
 
+pub mod apis;
 pub mod by_origin;
 pub mod deeds;
 pub mod dialects;

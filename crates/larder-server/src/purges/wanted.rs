@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use larder_cache::{How, Selection, UriTest, Zone};
 
+use super::TAGS_MAX;
 use super::deeds::{self, Deed, Meant};
 use crate::bans;
 
@@ -26,18 +27,66 @@ pub struct Wanted {
 }
 
 /// Some of them.
-#[derive(Debug, PartialEq, Eq)]
-enum Part {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The page of a URL, or of a path on every host; all that are like that if it ends with `*`.
     Url(String),
+    /// The page of a URL, whatever it ends with.
+    Page(String),
+    /// Those whose URLs begin so.
     Prefix(String),
+    /// Those in whose path and query a regular expression is found.
     Match(String),
+    /// Those of a host.
     Host(String),
+    /// Those with one of these tags.
     Tag(String),
+    /// Those that a ban covers.
     Ban(String),
+    /// All.
     All,
 }
 
+impl Part {
+    /// The text that says which pages.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Url(text)
+            | Self::Page(text)
+            | Self::Prefix(text)
+            | Self::Match(text)
+            | Self::Host(text)
+            | Self::Tag(text)
+            | Self::Ban(text) => Some(text),
+            Self::All => None,
+        }
+    }
+}
+
 impl Wanted {
+    /// These parts, of all zones or of the one that is named. An error says why they mean no pages.
+    pub fn of(how: How, zone: Option<String>, parts: Vec<Part>) -> Result<Self, String> {
+        if parts.is_empty() {
+            return Err(NOTHING.to_owned());
+        }
+        let tags_in = |part: &Part| match part {
+            Part::Tag(tag) => larder_cache::split_tags(tag.as_bytes()).count().max(1),
+            _ => 0,
+        };
+        let (others, tags) = parts.iter().map(tags_in).fold((0, 0), |(others, tags), count| match count {
+            0 => (others + 1, tags),
+            count => (others, tags + count),
+        });
+        if others > PARTS_MAX || tags > TAGS_MAX {
+            let most = format!("{TAGS_MAX} tags, and {PARTS_MAX} URLs, hosts, expressions and bans together");
+            return Err(format!("a request may name at most {most}: send several"));
+        }
+        if parts.iter().any(|part| part.text().is_some_and(|text| text.trim().is_empty())) {
+            return Err("an empty text means no pages".to_owned());
+        }
+        Ok(Self { how, zone, parts })
+    }
+
     /// Reads the lines.
     pub fn parse(lines: &str) -> Result<Self, String> {
         let mut wanted = Self { how: How::Hard, zone: None, parts: Vec::new() };
@@ -61,7 +110,12 @@ impl Wanted {
                 _ => return Err(format!("\"{word}\" is unknown: is the server an older one?")),
             }
         }
-        if wanted.parts.is_empty() { Err("it does not say which pages".to_owned()) } else { Ok(wanted) }
+        if wanted.parts.is_empty() { Err(NOTHING.to_owned()) } else { Ok(wanted) }
+    }
+
+    /// The tags that are named, as they were said.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| if let Part::Tag(tag) = part { Some(tag.as_str()) } else { None })
     }
 
     /// What has to be done to these zones. An error says why a part cannot be, and then nothing is.
@@ -83,6 +137,10 @@ impl Wanted {
                     let uri = if uri.ends_with('*') { UriTest::Like(bytes(uri)) } else { UriTest::Is(bytes(uri)) };
                     all.push(selected(Selection::Url { host, uri }));
                 }
+                Part::Page(url) => {
+                    let Place { host, uri } = Place::of(url)?;
+                    all.push(selected(Selection::Url { host, uri: UriTest::Is(bytes(uri)) }));
+                }
                 Part::Prefix(url) => {
                     let Place { host, uri } = Place::of(url)?;
                     let uri = UriTest::Like([uri.as_bytes(), b"*"].concat().into());
@@ -92,24 +150,27 @@ impl Wanted {
                     let regex = bans::pattern(regex).map_err(|refused| refused.to_string())?;
                     all.push(selected(Selection::Url { host: None, uri: UriTest::Matches(regex) }));
                 }
+                Part::Host(host) if !is_host(host) => return Err(format!("\"{host}\" is no host")),
                 Part::Host(host) => all.push(selected(Selection::Host(without_port(host)))),
-                Part::Tag(tag) => tags.extend(larder_cache::split_tags(tag.as_bytes()).map(Box::from)),
-                Part::Ban(_) if self.how == How::Soft => return Err("a ban is hard: leave out --soft".to_owned()),
+                Part::Tag(tag) => {
+                    let before = tags.len();
+                    tags.extend(larder_cache::split_tags(tag.as_bytes()).map(Box::from));
+                    if tags.len() == before {
+                        return Err(format!("\"{tag}\" is no tag"));
+                    }
+                }
+                Part::Ban(_) if self.how == How::Soft => return Err("a ban is hard: leave soft out".to_owned()),
                 Part::Ban(text) => all.push(deeds::ban(&text.split_ascii_whitespace().collect::<Vec<_>>())?),
                 Part::All => all.push(selected(Selection::All)),
             }
         }
         if !tags.is_empty() {
             if !zones.iter().any(|zone| zone.has_tags()) {
-                return Err("pages have no tags here: larder_cache_tags says which fields have them".to_owned());
+                return Err(NO_TAGS.to_owned());
             }
             all.extend(deeds::in_parts(tags).into_iter().map(|tags| selected(Selection::Tags(tags))));
         }
-        let of_zone = |zone: &&Arc<Zone>| {
-            let zone = Arc::clone(zone);
-            all.iter().map(move |meant| Deed { zone: Arc::clone(&zone), meant: meant.clone() }).collect::<Vec<_>>()
-        };
-        Ok(zones.iter().flat_map(of_zone).collect())
+        Ok(deeds::in_zones(&all, zones))
     }
 }
 
@@ -156,10 +217,21 @@ fn without_port(host: &str) -> Box<[u8]> {
     }
 }
 
+/// Whether a text may be a host. What is none would be a purge that meets no page, and says nothing.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || b"/?#*@".contains(&byte))
+}
+
 fn bytes(text: &str) -> Box<[u8]> {
     text.as_bytes().into()
 }
 
+/// Why nothing is purged by tag where no page has any.
+pub const NO_TAGS: &str = "pages have no tags here: larder_cache_tags says which fields have them";
+const NOTHING: &str = "it does not say which pages";
+/// How many parts that are no tags a request may have: each is tested on every page in memory, and takes a place in the
+/// lists on disk.
+const PARTS_MAX: usize = 500;
 const NOT_WHOLE: &str = "it has no end, and may mean more or less than it says";
 /// How long a URL may be: each byte may be noted as three.
 const URL_BYTES_MAX: usize = 16 << 10;
@@ -224,6 +296,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_has_a_bound() {
+        let tag = |text: String| vec![Part::Tag(text)];
+        let urls = |count: usize| (0..count).map(|number| Part::Url(format!("/{number}"))).collect::<Vec<_>>();
+        for (parts, is_taken) in [
+            (urls(PARTS_MAX), true),
+            (urls(PARTS_MAX + 1), false),
+            (tag("a ".repeat(TAGS_MAX)), true),
+            (tag("a ".repeat(TAGS_MAX + 1)), false),
+            ([urls(PARTS_MAX), tag("a,b".to_owned())].concat(), true),
+        ] {
+            assert_eq!(Wanted::of(How::Hard, None, parts).is_ok(), is_taken);
+        }
+    }
+
+    #[test]
     fn what_is_not_whole_or_wrong_does_nothing() {
         for (lines, expected) in [
             ("", NOT_WHOLE),
@@ -240,8 +327,11 @@ mod tests {
             ("url http:///b\nend\n", "\"http:///b\" has no host"),
             ("url http://a?b\nend\n", "\"http://a?b\" has no path: write a \"/\" before the \"?\""),
             ("url a b\nend\n", "\"a b\" is no URL"),
-            ("soft\nban obj.status == 200\nend\n", "a ban is hard: leave out --soft"),
+            ("soft\nban obj.status == 200\nend\n", "a ban is hard: leave soft out"),
             ("zone none\nall\nend\n", "there is no zone \"none\"; there are: pages, others"),
+            ("tag ,\nend\n", "\",\" is no tag"),
+            ("host http://a.example/\nend\n", "\"http://a.example/\" is no host"),
+            ("host *\nend\n", "\"*\" is no host"),
             ("zone others\ntag a\nend\n", "pages have no tags here: larder_cache_tags says which fields have them"),
             ("all\nend\nall\nend\n", "\"end\" cannot be understood"),
         ] {

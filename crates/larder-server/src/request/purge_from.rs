@@ -3,10 +3,8 @@
 //! A page goes by its key, where the location of the request makes keys; all else by what pages know of themselves, their
 //! URL and their tags, in the zones of the server.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use larder_cache::{Selection, UriTest};
+use larder_cache::Selection;
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, status};
 use subtle::ConstantTimeEq;
@@ -15,14 +13,20 @@ use crate::bans;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::directives;
+use crate::purges::apis::Form;
 use crate::purges::deeds::{self, Deed, Meant};
-use crate::purges::{Order, Uri, What, Wrong, dialects};
+use crate::purges::{Order, What, Wrong, dialects};
 use crate::site::{Handler, Keeps, PurgeRule};
 
 use super::{Content, Response, Slow, Step, Synth, store};
 
 /// What is carried out for one request, all of it or nothing.
-pub struct Purges(Vec<Deed>);
+pub struct Purges {
+    /// What is done.
+    pub deeds: Vec<Deed>,
+    /// How the client is told of it.
+    pub form: Form,
+}
 
 /// The step for a request that purges; `None` for every other request. The error is the step for one that may not, unless
 /// another directive lets it.
@@ -36,11 +40,8 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Step>> {
     let has_tags = !rule.tag_fields.is_empty();
     let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| planned(orders, has_tags, ex, cx));
     Some(Ok(match purges {
-        Ok(deeds) => Slow::PurgePages(Box::new(Purges(deeds))).into(),
-        Err(why) => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("nothing is purged: {why}"));
-            told(status::BAD_REQUEST, &format!("Nothing is purged: {why}\n"), ex)
-        }
+        Ok(deeds) => Slow::PurgePages(Box::new(Purges { deeds, form: Form::Text })).into(),
+        Err(why) => nothing(&why, &Form::Text, ex, cx),
     }))
 }
 
@@ -66,7 +67,7 @@ fn orders(rule: &PurgeRule, ex: &Exchange) -> Option<Result<Vec<Order>, Wrong>> 
 }
 
 /// Whether the client is in one of the networks, or knows a secret.
-fn may_purge(rule: &PurgeRule, ex: &Exchange) -> bool {
+pub fn may_purge(rule: &PurgeRule, ex: &Exchange) -> bool {
     ex.remote_ip().is_some_and(|ip| rule.nets.iter().any(|net| net.contains(&ip)))
         || knows_secret(&rule.secrets, &ex.asked.head.fields)
 }
@@ -85,7 +86,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 const BEARER: &[u8] = b"Bearer ";
 /// The fields in which plugins send a secret.
-const SECRET_FIELDS: [&str; 4] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "X-Invalidate-Token"];
+const SECRET_FIELDS: [&str; 5] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "X-Auth-Key", "X-Invalidate-Token"];
 
 /// What has to be done for these orders. An error says why one of them cannot be carried out, and then none is.
 pub fn planned(orders: Vec<Order>, has_tags: bool, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
@@ -93,58 +94,21 @@ pub fn planned(orders: Vec<Order>, has_tags: bool, ex: &mut Exchange, cx: &Cx) -
     let host: Box<[u8]> = store::host_of(ex, cx).into();
     let mut deeds = Vec::new();
     for Order { what, how } in orders {
-        let selections = match what {
-            What::Page(page) => match own_keys(ex, cx)? {
-                Some(Keys { zone, keys }) => {
-                    let of_key = |key: Vec<u8>| Meant::Selected(Selection::Key(key.into()), how);
-                    deeds.extend(keys.into_iter().map(|key| deed(zone, of_key(key), cx)));
-                    continue;
-                }
-                None => vec![Selection::Url { host: Some(host.clone()), uri: UriTest::Is(page.into()) }],
-            },
-            What::Uri { of_host, uri } => {
-                vec![Selection::Url { host: of_host.then(|| host.clone()), uri: uri_test(uri)? }]
-            }
-            What::Host => vec![Selection::Host(host.clone())],
-            What::Tags(_) if !has_tags => {
-                return Err("pages have no tags here: \"larder_cache_tags\" is off".to_owned());
-            }
-            What::Tags(tags) => deeds::in_parts(tags).into_iter().map(Selection::Tags).collect(),
-            What::All => vec![Selection::All],
-            What::Ban(words) => {
-                let ban = deeds::ban(&words)?;
-                deeds.extend(zones.iter().map(|zone| deed(*zone, ban.clone(), cx)));
-                continue;
-            }
-        };
-        for selection in selections {
-            deeds.extend(zones.iter().map(|zone| deed(*zone, Meant::Selected(selection.clone(), how), cx)));
+        if matches!(what, What::Page(_))
+            && let Some(Keys { zone, keys }) = own_keys(ex, cx)?
+        {
+            let of_key = |key: Vec<u8>| Meant::Selected(Selection::Key(key.into()), how);
+            let keys: Vec<Meant> = keys.into_iter().map(of_key).collect();
+            deeds.extend(deeds::in_zones(&keys, [cx.zone(zone)]));
+            continue;
         }
+        if matches!(what, What::Tags(_)) && !has_tags {
+            return Err("pages have no tags here: \"larder_cache_tags\" is off".to_owned());
+        }
+        deeds.extend(deeds::in_zones(&deeds::meant(what, how, &host)?, zones.iter().map(|zone| cx.zone(*zone))));
     }
     Ok(deeds)
 }
-
-fn deed(zone: usize, meant: Meant, cx: &Cx) -> Deed {
-    Deed { zone: Arc::clone(cx.zone(zone)), meant }
-}
-
-fn uri_test(uri: Uri) -> Result<UriTest, String> {
-    let bytes = match &uri {
-        Uri::Is(text) | Uri::Like(text) => text.len(),
-        Uri::Matches(text) => text.len(),
-    };
-    if bytes > URI_BYTES_MAX {
-        return Err(format!("the URL has more than {URI_BYTES_MAX} bytes"));
-    }
-    Ok(match uri {
-        Uri::Is(text) => UriTest::Is(text.into()),
-        Uri::Like(text) => UriTest::Like(text.into()),
-        Uri::Matches(text) => UriTest::Matches(bans::pattern(&text).map_err(|refused| refused.to_string())?),
-    })
-}
-
-/// How long a part of a URL may be: each byte may be noted as three.
-const URI_BYTES_MAX: usize = 16 << 10;
 
 /// The keys of the page that a GET of this request would get, and of what a HEAD would get, in the zone of its location.
 /// `None` where pages are found in another way: behind a VCL, in slices, or where the location has no cache.
@@ -186,32 +150,38 @@ fn zones(ex: &mut Exchange, cx: &Cx) -> Result<Vec<usize>, String> {
 
 /// Does it, and says so when it holds everywhere, and disks have noted it, or cannot.
 pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Purges(deeds) = purges;
+    let Purges { deeds, form } = purges;
     let (noted, now) = (deeds::noted(&deeds), cx.now());
     let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
     let done = match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
         Ok(done) => done,
-        Err(why) => return failed(&why, ex, cx),
+        Err(why) => return failed(&why, &form, ex, cx),
     };
     match bans::kept(&noted).await {
         Ok(()) => {
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("purged: {} pages", done.pages));
-            told(status::OK, &done.text(), ex)
+            told(status::OK, form.done(&done), &form, ex)
         }
-        Err(why) => failed(&why.to_string(), ex, cx),
+        Err(why) => failed(&why.to_string(), &form, ex, cx),
     }
 }
 
-fn failed(why: &str, ex: &mut Exchange, cx: &Cx) -> Step {
-    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_purge_from\": {why}"));
-    told(status::INTERNAL_SERVER_ERROR, &format!("{why}\n"), ex)
+/// The answer to a request that cannot be carried out.
+pub fn nothing(why: &str, form: &Form, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("nothing is purged: {why}"));
+    told(status::BAD_REQUEST, form.refused(status::BAD_REQUEST, &format!("Nothing is purged: {why}")), form, ex)
 }
 
-/// An answer in plain text.
-fn told(status: u16, text: &str, ex: &mut Exchange) -> Step {
+fn failed(why: &str, form: &Form, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("a purge: {why}"));
+    told(status::INTERNAL_SERVER_ERROR, form.refused(status::INTERNAL_SERVER_ERROR, why), form, ex)
+}
+
+/// An answer in this form.
+pub fn told(status: u16, text: String, form: &Form, ex: &mut Exchange) -> Step {
     ex.reply.status = status;
-    ex.reply.fields.set("Content-Type", b"text/plain");
-    Step::Deliver(Response::own(Content::Bytes(Bytes::from(text.to_owned()))))
+    ex.reply.fields.set("Content-Type", form.content_type().as_bytes());
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
 }
 
 #[cfg(test)]
@@ -230,6 +200,7 @@ mod tests {
             ("X-Larder-Key", "first", true),
             ("X-Purge-Key", "second", true),
             ("Fastly-Key", "first", true),
+            ("X-Auth-Key", "first", true),
             ("x-invalidate-token", "first", true),
             ("X-Larder-Key", "firs", false),
             ("X-Larder-Key", "first1", false),
