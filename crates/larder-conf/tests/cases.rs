@@ -115,8 +115,12 @@ fn show(config: &Config, what: &str) -> String {
         }),
         ["protocols"] => {
             config.http.servers.iter().flat_map(|server| &server.listens).fold(String::new(), |mut out, listen| {
-                let words =
-                    [(listen.ssl, " ssl"), (listen.http2, " http2"), (listen.proxy_protocol, " proxy_protocol")];
+                let words = [
+                    (listen.ssl, " ssl"),
+                    (listen.http2, " http2"),
+                    (listen.proxy_protocol, " proxy_protocol"),
+                    (listen.admin, " larder_admin"),
+                ];
                 let words: String = words.iter().filter(|(has, _)| *has).map(|(_, word)| *word).collect();
                 let _ = writeln!(out, "{:?}{words}", listen.address);
                 out

@@ -593,6 +593,7 @@ impl Builder {
             model::Handler::Flv => Handler::Flv,
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::Metrics => Handler::Metrics,
+            model::Handler::Admin => Handler::Admin,
             model::Handler::EmptyGif => Handler::EmptyGif,
             model::Handler::Purge { zone, key, by } => match self.site.caches.names.get(&zone.value) {
                 Some(&zone) => {

@@ -16,7 +16,7 @@ use crate::template;
 use crate::tree::Directive;
 
 use super::tls::Wishes;
-use super::{admit, apply, check, tls};
+use super::{admin, admit, apply, check, tls};
 
 /// Builds `http` from its directives.
 pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>) {
@@ -52,6 +52,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
     check::resolved_names(&parts.upstreams, &level.settings, cx);
     check::ports_of_tls_origins(&parts.upstreams, &servers, cx);
     check::servers(&servers, cx);
+    admin::addresses(&servers, cx);
     tls::finish(&mut servers, &wishes, parts.acme.as_ref(), cx);
     let http = Http {
         settings: Arc::new(level.settings),
@@ -119,6 +120,7 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
     if level.names.is_empty() {
         level.names.push(At { value: ServerName::Exact(String::new()), span: directive.name.span });
     }
+    admin::server(&mut level, cx);
     let client = level.client.clone();
     let http2 = level.http2;
     let (tls, wishes) = tls::of_server(&level, directive.name.span, cx);

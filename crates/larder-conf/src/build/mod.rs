@@ -6,6 +6,7 @@
 //! first adds to it.
 
 mod acme;
+mod admin;
 mod check;
 mod http;
 mod tls;

@@ -31,6 +31,7 @@ const PARAMETERS: &[&str] = &[
     "ssl",
     "http2",
     "proxy_protocol",
+    "larder_admin",
 ];
 
 /// How many ports one `listen 8000-8010` may name.
@@ -51,6 +52,7 @@ pub fn listen_default(port: u16) -> Listen {
         ssl: false,
         http2: false,
         proxy_protocol: false,
+        admin: false,
         has_options: false,
         span: Span { file: 0, start: 0, end: 0 },
     }
@@ -92,6 +94,10 @@ fn parameter(listen: &mut Listen, d: &Directive, word: &Word) -> Outcome {
         }
         ("proxy_protocol", _) => {
             listen.proxy_protocol = true;
+            return Ok(());
+        }
+        ("larder_admin", _) => {
+            listen.admin = true;
             return Ok(());
         }
         ("http3" | "quic", _) => {

@@ -135,6 +135,8 @@ pub enum Handler {
     StubStatus,
     /// `larder_metrics`.
     Metrics,
+    /// The admin API, in a server whose `listen` has `larder_admin`.
+    Admin,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge` without an origin: `ZONE KEY`, or a method beside a `*_cache`.
@@ -163,6 +165,7 @@ impl Handler {
             | Self::FastCgi(_)
             | Self::StubStatus
             | Self::Metrics
+            | Self::Admin
             | Self::EmptyGif
             | Self::Purge { .. } => None,
         }

@@ -142,6 +142,8 @@ pub struct Listen {
     pub http2: bool,
     /// `proxy_protocol`: a connection begins with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// `larder_admin`: the admin API answers here, and nothing else. All of a server's listens have it, or none.
+    pub admin: bool,
     /// Whether options of the socket are given here; of all that listen at an address one may give them.
     pub has_options: bool,
     /// Where it was written.

@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Slow, Step, Synth, ban, files, film, mirror, purge, purge_from, request_body};
+use super::{Content, Response, Slow, Step, Synth, admin, ban, files, film, mirror, purge, purge_from, request_body};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -16,6 +16,9 @@ const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xf
 
 /// Answers, or says what is needed first.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    if matches!(cx.loc(ex).handler, Handler::Admin) {
+        return admin::handle(ex, cx);
+    }
     if let Some(step) = mirror::mirror(ex, cx) {
         return step;
     }
@@ -43,6 +46,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
                 Step::Lookup
             }
         },
+        Handler::Admin => admin::handle(ex, cx),
         Handler::StubStatus => counters(stub_status(cx), "text/plain", ex),
         Handler::Metrics => counters(metrics::page(cx), metrics::CONTENT_TYPE, ex),
         Handler::EmptyGif => {

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod acme_challenge;
 pub mod added_fields;
+pub mod admin;
 pub mod answer;
 pub mod auth_request;
 pub mod ban;

@@ -7,6 +7,8 @@ use larder_http::{Known, Method, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent, url};
+use crate::purges::apis::Form;
+use crate::site::Handler;
 
 use super::{Content, Internal, Response, Step, Synth};
 
@@ -156,6 +158,11 @@ fn built_in_page(status: u16, ex: &mut Exchange, cx: &Cx) -> Response {
     let Some(title) = error_title(status).filter(|_| has_page) else {
         return Response::own(Content::Empty);
     };
+    if matches!(cx.loc(ex).handler, Handler::Admin) {
+        let form = Form::Own;
+        ex.reply.fields.set("Content-Type", form.content_type().as_bytes());
+        return Response::own(Content::Bytes(Bytes::from(form.refused(status, title))));
+    }
     ex.reply.fields.set("Content-Type", b"text/html");
     let tokens = cx.loc(ex).settings.fields.server_tokens;
     Response::own(Content::Bytes(Bytes::from(html(title, status, tokens))))

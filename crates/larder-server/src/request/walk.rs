@@ -45,6 +45,10 @@ fn answered(synth: &Synth) -> String {
 
 /// Lets the location answer, or says how it would.
 fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    if matches!(cx.loc(ex).handler, Handler::Admin) {
+        verdict("answered by the admin API: no cache is asked", ex);
+        return Step::Abort;
+    }
     if let Some(step) = ban::asked(ex, cx) {
         return step;
     }
@@ -67,7 +71,7 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Handler::Purge { .. } => verdict(PURGES, ex),
         Handler::Mp4 | Handler::Flv => verdict("a film: no cache is asked", ex),
-        Handler::StubStatus | Handler::Metrics | Handler::EmptyGif => {
+        Handler::StubStatus | Handler::Metrics | Handler::Admin | Handler::EmptyGif => {
             verdict("answered by larder itself: no cache is asked", ex);
         }
     }

@@ -107,6 +107,8 @@ pub enum Handler {
     StubStatus,
     /// `larder_metrics`.
     Metrics,
+    /// The admin API.
+    Admin,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge` without an origin.
@@ -131,6 +133,7 @@ impl Handler {
             | Self::Flv
             | Self::StubStatus
             | Self::Metrics
+            | Self::Admin
             | Self::EmptyGif
             | Self::Purge { .. } => None,
         }
@@ -155,7 +158,9 @@ impl Handler {
                 Policy::Written => None,
             },
             Self::Purge { zone, .. } => Some(Keeps::Zone(*zone)),
-            Self::Static | Self::Mp4 | Self::Flv | Self::StubStatus | Self::Metrics | Self::EmptyGif => None,
+            Self::Static | Self::Mp4 | Self::Flv | Self::StubStatus | Self::Metrics | Self::Admin | Self::EmptyGif => {
+                None
+            }
         }
     }
 }
