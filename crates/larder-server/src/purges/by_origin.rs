@@ -4,8 +4,8 @@
 //! | ---------------------------------------------- | ---------------------------------------- |
 //! | `X-Larder-Purge: tag=a,b url=/x url=/y/* soft` | tags, pages, what is like that; softly   |
 //! | `X-Larder-Purge: host`, `all`                  | the host, everything                     |
-//! | `X-LiteSpeed-Purge: public,tag=a,/x`           | a tag, a page                            |
-//! | `X-LiteSpeed-Purge: stale,*`                   | the host, softly                         |
+//! | `X-LiteSpeed-Purge: public,tag=a,b,/x`         | two tags, a page                         |
+//! | `X-LiteSpeed-Purge2: stale,*`                  | the host, softly                         |
 
 use larder_cache::{How, split_tags};
 use larder_http::Fields;
@@ -13,9 +13,10 @@ use larder_http::Fields;
 use super::{Order, TAGS_MAX, Uri, What, Wrong};
 
 /// The fields, which no visitor gets where they are obeyed.
-pub const FIELDS: [&str; 2] = [LARDER, LITESPEED];
+pub const FIELDS: [&str; 3] = [LARDER, LITESPEED[0], LITESPEED[1]];
 const LARDER: &str = "X-Larder-Purge";
-const LITESPEED: &str = "X-LiteSpeed-Purge";
+/// The plugins take the second where they send two.
+const LITESPEED: [&str; 2] = ["X-LiteSpeed-Purge", "X-LiteSpeed-Purge2"];
 
 /// What these fields of an answer say. An error says that one of them cannot be understood.
 pub fn orders(fields: &Fields) -> Result<Vec<Order>, Wrong> {
@@ -29,14 +30,15 @@ pub fn orders(fields: &Fields) -> Result<Vec<Order>, Wrong> {
         )?);
     }
     // What is private is in no shared cache.
-    let groups = fields.get_all(LITESPEED).flat_map(|value| value.split(|byte| *byte == b';'));
-    for group in groups {
+    let lines = LITESPEED.iter().flat_map(|name| fields.get_all(name).map(|value| (*name, value)));
+    for (name, group) in lines.flat_map(|(name, line)| line.split(|byte| *byte == b';').map(move |group| (name, group)))
+    {
         let words = group.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
         if words.clone().any(|word| word == b"private") {
             continue;
         }
         let is_soft = words.clone().any(|word| word == b"stale");
-        orders.extend(of_words(LITESPEED, words.filter(|word| !matches!(*word, b"public" | b"stale")), is_soft)?);
+        orders.extend(of_words(name, words.filter(|word| !matches!(*word, b"public" | b"stale")), is_soft)?);
     }
     Ok(orders)
 }
@@ -63,12 +65,17 @@ fn of_words<'a>(
                     value: String::from_utf8_lossy(word).into_owned(),
                     known: "tag=TAG, url=/PATH, host, all, and with them soft",
                 };
-                match word.split_at_checked(4).ok_or_else(unknown)? {
+                match word.split_at_checked(4).unwrap_or((b"", word)) {
                     (b"tag=", named) if split_tags(named).next().is_some() => {
                         tags.extend(split_tags(named).map(Box::from));
                         continue;
                     }
                     (b"url=", uri) if uri.starts_with(b"/") => page(uri),
+                    // There `tag=` may be left out.
+                    _ if field != LARDER && !word.ends_with(b"=") => {
+                        tags.extend(split_tags(word).map(Box::from));
+                        continue;
+                    }
                     _ => return Err(unknown()),
                 }
             }
@@ -117,6 +124,8 @@ mod tests {
                 vec![is("/feed/"), tags(&["7f_HOME", "7f_Po.12"])],
             ),
             (&[("X-LiteSpeed-Purge", "*")], vec![What::Host]),
+            (&[("X-LiteSpeed-Purge", "public,b3a_Po.12,b3a_F;private,b3a_F")], vec![tags(&["b3a_Po.12", "b3a_F"])]),
+            (&[("X-Litespeed-Purge2", "tag=P1,a")], vec![tags(&["P1", "a"])]),
             (&[("X-LiteSpeed-Purge", "private,*")], vec![]),
             (&[("X-LiteSpeed-Purge", "public,tag=a;private,tag=b")], vec![tags(&["a"])]),
             (&[("X-Other", "all")], vec![]),
