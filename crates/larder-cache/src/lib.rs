@@ -20,6 +20,7 @@ mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+pub mod litespeed;
 mod loading;
 mod lookup;
 mod memory;

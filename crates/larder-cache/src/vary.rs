@@ -3,6 +3,11 @@
 //! Values are compared in a normal form: the lines of a field are joined by commas, whitespace around commas and empty
 //! members are removed, quoted strings stay. As in nginx, an absent field equals an empty one. For example,
 //! `Accept-Language: de , en` equals `Accept-Language: de,en`.
+//!
+//! A variant may also depend on single cookies ([`litespeed`](crate::litespeed)): [`COOKIE`] and the name of one stands in
+//! the place of a field's name. Their values are compared as they are.
+
+use std::borrow::Cow;
 
 use larder_http::list::members;
 use larder_http::vary::{Vary, parse};
@@ -17,9 +22,45 @@ pub type Selecting<'a> = dyn Fn(&str, EachLine<'_>) + 'a;
 /// The callback that gets the lines of a field, one in each call.
 pub type EachLine<'a> = &'a mut dyn FnMut(&[u8]);
 
+/// What comes before the name of a cookie in the place of a field's name, which has no colon.
+pub const COOKIE: &str = "cookie:";
+
 /// The [`Selecting`] of a request's fields.
 pub fn selecting(fields: &Fields) -> impl Fn(&str, EachLine<'_>) + '_ {
-    |name, line| fields.get_all(name).for_each(line)
+    |name, line| match name.strip_prefix(COOKIE) {
+        None => fields.get_all(name).for_each(line),
+        Some(cookie) => each_value(fields, cookie, line),
+    }
+}
+
+/// A name for people to read.
+pub fn shown(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix(COOKIE) {
+        None => name.into(),
+        Some(cookie) => format!("cookie {cookie}").into(),
+    }
+}
+
+/// The values of a cookie; the whole pair of one that PHP takes for it.
+fn each_value(fields: &Fields, cookie: &str, line: EachLine<'_>) {
+    for pair in fields.all_known(Known::Cookie).flat_map(|line| line.split(|byte| *byte == b';')) {
+        let pair = pair.trim_ascii();
+        let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len()));
+        if name == cookie.as_bytes() {
+            line(value.get(1..).unwrap_or_default());
+        } else if is_cookie(name, cookie) {
+            line(pair);
+        }
+    }
+}
+
+/// Whether a cookie that is sent as `sent` is this one in PHP, which makes `_` of some bytes, and lists of names with `[`:
+/// `my.lang` is `my_lang`.
+pub(crate) fn is_cookie(sent: &[u8], cookie: &str) -> bool {
+    let sent = sent.trim_ascii();
+    let made = |byte: u8| if matches!(byte, b'.' | b' ' | b'[') { b'_' } else { byte };
+    let is = |sent: &[u8]| sent.iter().map(|byte| made(*byte)).eq(cookie.bytes().map(made));
+    is(sent) || sent.iter().position(|byte| *byte == b'[').is_some_and(|at| is(&sent[..at]))
 }
 
 /// A field name, the value in normal form, and the value as it was sent.
@@ -59,21 +100,31 @@ impl VaryKey {
 
     /// The key of a response with these fields to this request. `None` for `Vary: *`, which matches no request.
     pub fn of(response: &Fields, request: &Selecting<'_>) -> Option<Self> {
+        Self::of_both(response, Vec::new(), request)
+    }
+
+    /// The same for a response that depends on these cookies, too; each with [`COOKIE`] before its name.
+    pub fn of_both(response: &Fields, cookies: Vec<Box<str>>, request: &Selecting<'_>) -> Option<Self> {
         match parse(response.all_known(Known::Vary)) {
             Vary::Any => None,
-            Vary::Nothing => Some(Self::none()),
+            Vary::Nothing => Some(Self::of_cookies(cookies, request)),
             Vary::Names(names) => {
                 let names = names.iter().map(|name| {
                     let mut name = String::from_utf8_lossy(name).into_owned();
                     name.make_ascii_lowercase();
                     name.into_boxed_str()
                 });
-                Some(Self::with_names(names.collect(), request))
+                Some(Self::with_names(names.chain(cookies).collect(), request))
             }
         }
     }
 
-    /// The key of `request` for these names, which are in lower case.
+    /// The key of a response that depends on these cookies alone.
+    pub fn of_cookies(cookies: Vec<Box<str>>, request: &Selecting<'_>) -> Self {
+        Self::with_names(cookies, request)
+    }
+
+    /// The key of `request` for these names, which are in lower case but for those of cookies.
     pub(crate) fn with_names(mut names: Vec<Box<str>>, request: &Selecting<'_>) -> Self {
         names.sort_unstable();
         names.dedup();
@@ -99,6 +150,11 @@ impl VaryKey {
     /// The names, in lower case.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|pair| &*pair.name)
+    }
+
+    /// The names for people to read, those of cookies as `cookie NAME`.
+    pub fn shown(&self) -> String {
+        self.names().map(shown).collect::<Vec<_>>().join(", ")
     }
 
     /// Each name with its value in normal form, and as it was sent.
@@ -184,8 +240,18 @@ impl Pair {
 /// Passes the normal form of a field to `out`, byte by byte: the members of its list, in lower case where case means
 /// nothing (RFC 9110 §12.5, RFC 9111 §4.1).
 fn normal(request: &Selecting<'_>, name: &str, out: &mut dyn FnMut(u8)) {
-    let ignores_case = matches!(name, "accept-charset" | "accept-encoding" | "accept-language");
     let mut first = true;
+    if name.starts_with(COOKIE) {
+        // An application may tell `de,` from `de`.
+        return request(name, &mut |value| {
+            if !first {
+                out(b';');
+            }
+            first = false;
+            value.iter().for_each(|byte| out(*byte));
+        });
+    }
+    let ignores_case = matches!(name, "accept-charset" | "accept-encoding" | "accept-language");
     request(name, &mut |line| {
         for member in members(line) {
             if !first {
@@ -242,6 +308,47 @@ mod tests {
             let other = VaryKey::of(&response, &selecting(&asked_by)).expect("no asterisk");
             assert_eq!(key == other, *same, "{vary}: keys are equal where requests match");
         }
+    }
+
+    #[test]
+    fn a_variant_of_a_cookie_answers_the_requests_with_its_value() {
+        for (filled_by, asked_by, same) in [
+            ("", "", true),
+            ("", "b=1", true),
+            ("a=1", "", false),
+            ("", "a=1", false),
+            ("", "a=", true),
+            ("", "a", true),
+            ("a=1", "b=2; a=1", true),
+            ("a=1; b=2", "c=3;a=1", true),
+            ("a=1", "a=2", false),
+            ("a=1", "A=1", false),
+            ("a=1", "aa=1", false),
+            ("a=1", "a=1,", false),
+            ("a=1,2", "a=1, 2", false),
+            ("a=x=y", "a=x=y", true),
+            ("a=1", "a=1; a=2", false),
+            ("a=1", "a=2; a=1", false),
+            ("a=1; a=2", "a=1;2", false),
+            // PHP takes them for the cookie.
+            ("", "a[x]=1", false),
+            ("a=1", "a[x]=1", false),
+        ] {
+            let (filled_by, asked_by) = (fields(&[("Cookie", filled_by)]), fields(&[("Cookie", asked_by)]));
+            let of = |request| VaryKey::of_cookies(vec!["cookie:a".into()], &selecting(request));
+            assert_eq!(of(&filled_by).matches(&selecting(&asked_by)), same, "{filled_by:?} {asked_by:?}");
+            assert_eq!(of(&filled_by) == of(&asked_by), same, "{filled_by:?} {asked_by:?}");
+        }
+        for (sent, same) in
+            [("my_lang", true), ("my.lang", true), (" my lang", true), ("my[lang", true), ("mylang", false)]
+        {
+            assert_eq!(is_cookie(sent.as_bytes(), "my_lang"), same, "{sent}");
+        }
+        let both = fields(&[("Vary", "Accept")]);
+        let request = fields(&[("Cookie", "a=1"), ("Accept", "x")]);
+        let key = VaryKey::of_both(&both, vec!["cookie:a".into()], &selecting(&request)).expect("no asterisk");
+        assert_eq!(key.values().collect::<Vec<_>>(), [("accept", &b"x"[..]), ("cookie:a", b"1")]);
+        assert_eq!(key.shown(), "accept, cookie a");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Values of header fields.
 
+use larder_cache::litespeed::{Storing, storing, varies_by};
+use larder_cache::{VaryKey, selecting};
 use larder_http::vary::{self, Vary};
-use larder_http::{Accepted, Known, Ranges, cache_control, cookie, dictionary, format_date, list};
+use larder_http::{Accepted, Fields, Known, Ranges, cache_control, cookie, dictionary, format_date, list};
 use larder_http::{parse_date, parse_exact_date, parse_ranges};
 
 /// Fields of which each line is one: several lines say what one line with commas says.
@@ -22,6 +24,7 @@ pub fn fields(data: &[u8]) {
         }
     }
 
+    litespeed(&lines);
     for line in lines {
         ranges(line);
         let _ = cookie([line].into_iter(), b"a");
@@ -41,6 +44,22 @@ pub fn fields(data: &[u8]) {
             assert!(!members[..at].iter().any(|other| other.key == member.key), "a key comes once");
         }
     }
+}
+
+/// What forbids storing does so whatever else is said, and a variant answers the request that it was made for.
+fn litespeed(lines: &[&[u8]]) {
+    let mut fields = Fields::new();
+    for line in lines {
+        for name in ["X-LiteSpeed-Cache-Control", "X-LiteSpeed-Vary", "Cookie"] {
+            fields.push(name.as_bytes(), line);
+        }
+    }
+    if let Ok(cookies) = varies_by(&fields) {
+        let request = selecting(&fields);
+        assert!(VaryKey::of_cookies(cookies, &request).matches(&request));
+    }
+    fields.push(b"X-LiteSpeed-Cache-Control", b"private");
+    assert!(matches!(storing(&fields), Storing::Not(_)));
 }
 
 /// Nothing before a directive hides it, nor anything behind it.

@@ -213,7 +213,7 @@ pub fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
     zones.find_map(|zone| {
         let variants = zone.peek(&key, cx.now()).variants;
         let is_other = |object: &&std::sync::Arc<Object>| !object.vary.matches(&request);
-        variants.iter().find(is_other).map(|object| object.vary.names().collect::<Vec<_>>().join(", "))
+        variants.iter().find(is_other).map(|object| object.vary.shown())
     })
 }
 

@@ -146,10 +146,7 @@ fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, ex: &Exchang
             let ago = cx.now().since(refusal.at).as_secs();
             return format!("not cached: {}, says the last answer, {ago} s ago", refusal.why);
         }
-        Some(other) => {
-            let names: Vec<&str> = other.vary.names().collect();
-            format!("it is stored for other values of {}", names.join(", "))
-        }
+        Some(other) => format!("it is stored for other values of {}", other.vary.shown()),
         None if peek.may_be_on_disk => return "a hit or a miss: what is on disk is read first".to_owned(),
         None => match peek.uncacheable_until {
             Some(until) => format!(

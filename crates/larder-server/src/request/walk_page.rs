@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use larder_cache::{BodyState, FetchedBy, FormState, KeyRef, Mark, Object, Peek, Shape, Zone, selecting};
+use larder_cache::{BodyState, FetchedBy, FormState, KeyRef, Mark, Object, Peek, Shape, Zone, selecting, vary};
 use larder_http::{Coding, Known, Time};
 
 use crate::context::Cx;
@@ -120,7 +120,7 @@ impl Page<'_> {
             out.push_str(&format!(", tags {}{more}", shown.join(" ")));
         }
         for (name, value) in object.vary.values() {
-            out.push_str(&format!(", for {name}: \"{}\"", Shown(value)));
+            out.push_str(&format!(", for {}: \"{}\"", vary::shown(name), Shown(value)));
         }
         if object.is_updating() {
             out.push_str(", being fetched anew");
