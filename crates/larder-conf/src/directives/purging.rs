@@ -1,4 +1,5 @@
-//! Purging in the words of plugins: `larder_purge_from` says who may, `larder_cache_tags` by which tags.
+//! Purging in the words of plugins: `larder_purge_from` says who may, `larder_cache_tags` by which tags; and the words of
+//! LiteSpeed's plugins for the whole cache, `larder_litespeed`.
 
 use super::{Action, Args, DirectiveInfo, HSL, access, directive, origin};
 use crate::cx::Cx;
@@ -11,6 +12,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_purge_from", HSL, Args::AtLeast(1), Action::Level(from)),
     directive("larder_cache_tags", HSL, Args::AtLeast(1), Action::Level(tags)),
     directive("larder_purge_by_origin", HSL, Args::Flag, Action::Level(by_origin)),
+    directive("larder_litespeed", HSL, Args::Flag, Action::Level(litespeed)),
 ];
 
 /// `ADDRESS|NETWORK|key=SECRET...`, or `off`.
@@ -85,6 +87,10 @@ fn tags(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
 
 fn by_origin(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     origin::flag(&mut level.purging().by_origin, d)
+}
+
+fn litespeed(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    origin::flag(&mut level.purging().litespeed, d)
 }
 
 /// Shorter secrets are warned of.

@@ -168,7 +168,8 @@ pub enum Drops {
     Zone,
 }
 
-/// `larder_purge_from`, `larder_cache_tags` and `larder_purge_by_origin`: purging of what is cached here.
+/// `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin` and `larder_litespeed`: what purges what is cached
+/// here.
 #[derive(Clone, Debug, Default)]
 pub struct Purging {
     /// `larder_purge_from`; `None` for `off`.
@@ -177,6 +178,8 @@ pub struct Purging {
     pub tags: Option<CacheTags>,
     /// `larder_purge_by_origin`, off.
     pub by_origin: bool,
+    /// `larder_litespeed`, off: answers say what is stored, and purge, as to LiteSpeed's cache.
+    pub litespeed: bool,
 }
 
 /// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.
@@ -205,9 +208,14 @@ impl Purging {
     pub fn tag_names(&self) -> Vec<&str> {
         match &self.tags {
             Some(tags) => tags.names.iter().map(String::as_str).collect(),
-            None if self.from.is_some() || self.by_origin => TAG_NAMES.to_vec(),
+            None if self.from.is_some() || self.is_by_origin() => TAG_NAMES.to_vec(),
             None => Vec::new(),
         }
+    }
+
+    /// Whether answers of origins purge.
+    pub fn is_by_origin(&self) -> bool {
+        self.by_origin || self.litespeed
     }
 
     /// Those of them that visitors do not get.

@@ -44,7 +44,8 @@ pub struct Settings {
     pub subrequests: Arc<Subrequests>,
     /// By which rules pages are cached: `larder_cache_mode`, `larder_targeted_cache_control`.
     pub caching: Arc<Caching>,
-    /// Who purges pages, and by which tags: `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin`.
+    /// Who purges pages, and by which tags: `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin`,
+    /// `larder_litespeed`.
     pub purging: Arc<Purging>,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,

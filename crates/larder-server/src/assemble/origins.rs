@@ -1,12 +1,14 @@
 //! Builds the groups of origins, and how `fastcgi_pass` and `proxy_pass` ask them.
 
 mod heads;
+mod litespeed;
 mod tls;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ipnet::IpNet;
+use larder_cache::litespeed::FIELDS;
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
@@ -32,7 +34,8 @@ const HIDDEN_OF_ESI: [&str; 1] = ["surrogate-control"];
 /// The fields that are hidden beside [`ALWAYS_HIDDEN`].
 fn hidden_of(of_protocol: &[&'static str], settings: &model::Settings) -> Vec<&'static str> {
     let of_esi: &[&str] = if settings.subrequests.esi == model::Esi::Off { &[] } else { &HIDDEN_OF_ESI };
-    [of_protocol, of_esi].concat()
+    let of_litespeed: &[&str] = if settings.purging.litespeed { &FIELDS } else { &[] };
+    [of_protocol, of_esi, of_litespeed].concat()
 }
 
 /// The failures after which the next origin is asked: `*_next_upstream`.
@@ -152,7 +155,9 @@ impl Builder {
             value: self.text(&param.value),
             if_not_empty: param.if_not_empty,
         });
-        let params = heads::params(params.collect());
+        let mut params: Vec<_> = params.collect();
+        litespeed::tell_by_params(&mut params, settings, fastcgi.origin.cache.zone.is_some());
+        let params = heads::params(params);
         let split = fastcgi.split_path_info.as_ref().and_then(|pattern| self.compile(pattern));
         let protocol = Protocol::FastCgi(FastCgiParts {
             params,
@@ -184,7 +189,9 @@ impl Builder {
             model::ProxyRedirect::Rules(rules) => rules.iter().filter_map(|rule| self.redirect(rule)).collect(),
         };
         let set = proxy.set_headers.iter().map(|(name, value)| (name.as_bytes(), self.text(value)));
-        let set = heads::set_fields(set.collect());
+        let mut set: Vec<_> = set.collect();
+        litespeed::tell_by_fields(&mut set, &location.settings, proxy.origin.cache.zone.is_some());
+        let set = heads::set_fields(set);
         let host_line = match &target {
             Target::Group { host, .. } => Some(heads::host_line(host)),
             Target::Variable(_) | Target::Files => None,
@@ -260,7 +267,11 @@ impl Builder {
             model::Store::Root => Some(StorePath::Root),
             model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
         };
-        let directives = Directives { settings, cache, store };
+        let litespeed = match location.purging.litespeed {
+            true => LiteSpeed::On { reads_esi: location.subrequests.esi != model::Esi::Off },
+            false => LiteSpeed::Off,
+        };
+        let directives = Directives { settings, cache, store, litespeed };
         let policy = match caching.mode {
             model::CacheMode::Nginx => Policy::Directives(directives),
             model::CacheMode::Rfc9111 { honours_requests } => {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use larder_cache::{Ignore, Object, OriginTtl, Rules, VaryKey, origin_ttl, selecting};
+use larder_cache::litespeed::Storing;
+use larder_cache::{Ignore, Object, OriginTtl, Rules, origin_ttl};
 use larder_conf::model::{LogLevel, OriginSettings, UseStale};
 use larder_http::ResponseHead;
 use larder_http::{Fields, Known, Method, Time, status};
@@ -10,11 +11,11 @@ use larder_origin::FailKind;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
-use crate::site::{Backend, CachePolicy, Directives, Protocol, ZoneChoice};
+use crate::site::{Backend, CachePolicy, Directives, LiteSpeed, Protocol, ZoneChoice};
 use crate::target;
 use crate::text::Text;
 
-use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
+use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why, litespeed};
 
 /// How long nobody waits for an answer that was not to be shared.
 pub const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
@@ -113,7 +114,7 @@ pub fn rules(policy: &Directives, ex: &Exchange, now: Time) -> Rules {
         lock_age: model.cache.lock_age,
         // A request that has waited before waits no longer than the time that is left.
         lock_timeout: ex.upstream.lock_until.map_or(model.cache.lock_timeout, |until| until.since(now)),
-        ignore_vary: model.ignore_headers.vary,
+        ignore_vary: model.ignore_headers.vary && policy.litespeed == LiteSpeed::Off,
     }
 }
 
@@ -311,18 +312,15 @@ pub fn keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &
 
 fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Kept, &'static str> {
     let lifetime = lifetime(policy, answer, ex, cx)?;
-    let model = &policy.settings.model;
-    let fields = stored_fields(&answer.fields, model);
-    let vary = match model.ignore_headers.vary {
-        true => VaryKey::none(),
-        false => VaryKey::of(&fields, &selecting(&ex.asked.head.fields)).ok_or("Vary: *")?,
-    };
+    let mut fields = stored_fields(&answer.fields, &policy.settings.model);
+    litespeed::share_cookies(policy, &answer.fields, &mut fields);
+    let vary = litespeed::vary(policy, &answer.fields, &ex.asked.head.fields)?;
     Ok(Kept { lifetime, fields, vary, esi_base: None })
 }
 
 fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, &'static str> {
     may_keep(policy, answer, ex, cx)?;
-    by_time(answer.status, &answer.fields, &policy.settings.model, cx.now())
+    by_time(policy, answer.status, &answer.fields, cx.now())
 }
 
 /// Whether the configuration lets an answer be stored, whatever that says of its time; or why not.
@@ -346,7 +344,16 @@ pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, c
     Ok(())
 }
 
-fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> Result<Lifetime, &'static str> {
+fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Result<Lifetime, &'static str> {
+    let model = &policy.settings.model;
+    match litespeed::said(policy, fields) {
+        Storing::Silent => {}
+        Storing::Not(why) => return Err(why),
+        Storing::ForAll(ttl) => {
+            let ttl = ttl.or_else(|| configured(status, model)).ok_or("no lifetime")?;
+            return Ok(Lifetime { fresh_until: now.plus(ttl), ..Lifetime::over(now) });
+        }
+    }
     let ignored = model.ignore_headers;
     let ignore = Ignore {
         x_accel_expires: ignored.x_accel_expires,
@@ -381,8 +388,7 @@ pub fn valid(status: u16, model: &OriginSettings) -> Option<Duration> {
 /// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and
 /// forbidden to keep: good for this answer only.
 pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, now: Time) -> Lifetime {
-    let model = &policy.settings.model;
-    let ignored = model.ignore_headers;
+    let ignored = policy.settings.model.ignore_headers;
     let ignore = Ignore {
         x_accel_expires: ignored.x_accel_expires,
         expires: ignored.expires,
@@ -390,18 +396,17 @@ pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, no
         set_cookie: true,
         vary: true,
     };
+    if litespeed::said(policy, confirmation) != Storing::Silent {
+        return by_time(policy, object.status, confirmation, now).unwrap_or(Lifetime::over(now));
+    }
     let lifetime = match origin_ttl(confirmation, &ignore, now) {
-        OriginTtl::Unset { .. } => by_time(object.status, &object.fields, model, now),
+        OriginTtl::Unset { .. } => by_time(policy, object.status, &object.fields, now),
         OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
             Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
         }
         OriginTtl::NotCacheable(why) => Err(why),
     };
-    lifetime.unwrap_or(Lifetime {
-        fresh_until: now,
-        stale_while_revalidate: Duration::ZERO,
-        stale_if_error: Duration::ZERO,
-    })
+    lifetime.unwrap_or(Lifetime::over(now))
 }
 
 /// The fields that are stored: what concerns this connection alone is left out, and a cookie, which belongs to one

@@ -28,6 +28,7 @@
 //! | [`restarts_max`], [`writes_requests`] | `mod.rs`, `fetch.rs` | how often a request begins anew; who writes the head for the origin |
 
 pub mod directives;
+pub mod litespeed;
 pub mod rfc9111;
 pub mod vcl;
 #[cfg(test)]
@@ -268,6 +269,13 @@ pub struct Lifetime {
     pub stale_if_error: Duration,
 }
 
+impl Lifetime {
+    /// One that is over.
+    pub fn over(now: Time) -> Self {
+        Self { fresh_until: now, stale_while_revalidate: Duration::ZERO, stale_if_error: Duration::ZERO }
+    }
+}
+
 /// What the cache is asked about a request. Writes the key.
 pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
     match &origin.policy {
@@ -436,6 +444,9 @@ pub fn question(origin: &Origin, stale: Option<&Object>, stores: bool, ex: &mut 
 
 /// Takes note of an origin's answer before anything is made of it, and changes its head where a proxy has to.
 pub fn received(origin: &Origin, answer: &mut ResponseHead, ex: &mut Exchange, cx: &Cx) {
+    if let Some(policy) = origin.policy.directives() {
+        litespeed::received(policy, answer);
+    }
     if let Policy::Rfc9111(policy) = &origin.policy {
         rfc9111::received(policy, &origin.backend, answer, ex, cx);
     }

@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use larder_cache::freshness::{Accel, accel_expires};
+use larder_cache::litespeed::Storing;
 use larder_cache::rfc9111::{self, Asked, Response, Said, Storable};
-use larder_cache::{KeyRef, Object, VaryKey, Zone, selecting};
+use larder_cache::{KeyRef, Object, Zone, selecting};
 use larder_conf::model::OriginSettings;
 use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
@@ -19,6 +20,7 @@ use crate::exchange::{Exchange, Part, Slicing};
 use crate::site::{Backend, Rfc9111Policy};
 
 use super::directives::{self, UNCACHEABLE_FOR};
+use super::litespeed;
 use super::{Ask, Confirmed, Found, Judgement, Keep, Kept, Lifetime, OnStale, Turn, Validators, Why};
 
 /// As the directives have it. Preconditions that only the origin can evaluate go to it (RFC 9111 §4.3.2).
@@ -268,22 +270,31 @@ fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx:
             delay: ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default(),
             now,
             configured: directives::valid(status, model),
-            may_have_cookies: model.ignore_headers.set_cookie,
+            may_have_cookies: model.ignore_headers.set_cookie
+                || litespeed::said(&policy.directives, fields) != Storing::Silent,
             is_slice: matches!(ex.visit.slicing, Slicing::At(_)) || ex.upstream.part == Part::Asked,
         },
     )?;
-    let vary = match model.ignore_headers.vary {
-        true => VaryKey::none(),
-        false => VaryKey::of(fields, &selecting(request)).ok_or("Vary: *")?,
-    };
-    let fields = stored_fields(fields, &said, storable.age, model);
+    let vary = litespeed::vary(&policy.directives, fields, request)?;
+    let answer = fields;
+    let mut fields = stored_fields(answer, &said, storable.age, model);
+    litespeed::share_cookies(&policy.directives, answer, &mut fields);
     let Storable { fresh_until, stale_while_revalidate, stale_if_error, .. } = storable;
     let lifetime = Lifetime { fresh_until, stale_while_revalidate, stale_if_error };
     Ok(Kept { lifetime, fields, vary, esi_base: None })
 }
 
-/// What an answer says, with `X-Accel-Expires` and but for `*_ignore_headers`.
+/// What an answer says, to LiteSpeed before all others, with `X-Accel-Expires` and but for `*_ignore_headers`.
 fn said(policy: &Rfc9111Policy, fields: &Fields, now: Time) -> Result<Said, &'static str> {
+    match litespeed::said(&policy.directives, fields) {
+        Storing::Silent => {}
+        Storing::Not(why) => return Err(why),
+        Storing::ForAll(ttl) => {
+            let max_age = ttl.map(|ttl| ttl.as_secs());
+            let (public, allows_authorised, is_targeted) = (true, true, true);
+            return Ok(Said { max_age, public, allows_authorised, is_targeted, ..Said::default() });
+        }
+    }
     let ignored = policy.directives.settings.model.ignore_headers;
     let accel = match ignored.x_accel_expires {
         true => Accel::Silent,

@@ -1,4 +1,4 @@
-//! Purging by a field of an answer: `larder_purge_by_origin`.
+//! Purging by a field of an answer: `larder_purge_by_origin`, `larder_litespeed`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::purge_from;
 /// is logged, and does nothing.
 pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec<Deed>> {
     let purging = &cx.loc(ex).settings.purging;
-    if !purging.by_origin || !by_origin::FIELDS.iter().any(|name| fields.contains(name)) {
+    if !purging.is_by_origin() || !by_origin::FIELDS.iter().any(|name| fields.contains(name)) {
         return None;
     }
     let orders = by_origin::orders(fields);

@@ -42,7 +42,7 @@ pub use parts::{
     LocLogs, Pace, Subrequests,
 };
 pub use policy::{
-    CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, Rfc9111Policy, StorePath, ZoneChoice,
+    CachePolicy, Directives, LiteSpeed, MethodPurge, Origin, Policy, PurgePolicy, Rfc9111Policy, StorePath, ZoneChoice,
 };
 pub use script::{Condition, Op, RewriteOp, SetTarget, Written};
 pub use unbuilt::errors as unbuilt_errors;

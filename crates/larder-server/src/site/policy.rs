@@ -77,6 +77,20 @@ pub struct Directives {
     pub cache: Option<CachePolicy>,
     /// `*_store`.
     pub store: Option<StorePath>,
+    /// `larder_litespeed`.
+    pub litespeed: LiteSpeed,
+}
+
+/// Whether answers say what is stored as to LiteSpeed's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiteSpeed {
+    /// They do not.
+    Off,
+    /// They do.
+    On {
+        /// Whether `larder_esi` has pages read for ESI.
+        reads_esi: bool,
+    },
 }
 
 /// Where answers are stored as files (`*_store`).

@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use larder_cache::litespeed::has_esi;
 use larder_conf::model::Esi;
 use larder_http::{Fields, Known, list, status};
 
@@ -55,8 +56,11 @@ pub fn reads(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
         Content::Hit(page) => page.status,
         _ => ex.reply.status,
     };
+    let settings = &cx.loc(ex).settings;
+    let esi = settings.subrequests.esi;
+    let is_of_litespeed = || esi != Esi::Off && settings.purging.litespeed && has_esi(fields);
     // A part of a page begins and ends anywhere.
-    !is_plain && status != status::PARTIAL_CONTENT && is_meant(cx.loc(ex).settings.subrequests.esi, fields)
+    !is_plain && status != status::PARTIAL_CONTENT && (is_meant(esi, fields) || is_of_litespeed())
 }
 
 /// Whether a page with these fields is to be read.

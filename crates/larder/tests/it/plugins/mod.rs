@@ -8,6 +8,7 @@ mod by_directives;
 mod cli;
 mod drupal;
 mod fos;
+mod litespeed;
 mod magento;
 mod shopware;
 mod wordpress;
