@@ -8,7 +8,7 @@
 //! | `PURGE` with `X-Magento-Tags-Pattern`, `X-Pool` | tags, or a ban | Magento 2 |
 //! | `BAN` with `Cache-Tags: a\|b` and the like | tags | Drupal |
 //! | `BAN` with `X-Host`, `X-Url`, `X-Content-Type`, `X-Cache-Tags` | a ban | FOSHttpCache, Ibexa, Neos, varnish_purge |
-//! | `BAN` with `Varnish-Ban-All`, `Varnish-Ban-TYPO3-*` | a ban | TYPO3 |
+//! | `BAN` with `Varnish-Ban-All`, `Varnish-Ban-TYPO3-*` | tags, or a ban | TYPO3 |
 //! | `BAN` with `X-Ban` | a ban in Varnish's words | people |
 //! | `BAN /`, `BAN /part`, `BAN /path/*` | all, what has the part, what matches | Shopware, Acquia |
 //! | `URIBAN /page` | the page in all schemes | Lagoon |
@@ -133,10 +133,13 @@ fn by_keys(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
 
 fn ban(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
     let mut orders = by_keys(asked)?;
+    if let Some(tags) = asked.list("Varnish-Ban-TYPO3-Tag")? {
+        orders.push(asked.order(What::Tags(tags)));
+    }
+    orders.extend(typo3(asked, !orders.is_empty())?);
     if let Some(ban) = asked.text("X-Ban")? {
         orders.push(asked.ban(ban.split_ascii_whitespace().map(str::to_owned).collect())?);
     }
-    orders.extend(typo3(asked)?);
     let parts = parts(asked)?;
     if parts.is_empty() {
         orders.extend(asked.tags()?);
@@ -167,10 +170,12 @@ fn banned_target(target: &[u8]) -> Result<What, Wrong> {
     })
 }
 
-/// The extension for TYPO3: all of a site, or a page of it, by fields that it has set in the answers.
-fn typo3(asked: Asked<'_>) -> Result<Option<Order>, Wrong> {
-    if asked.fields.contains("Varnish-Ban-TYPO3-Tag") {
-        return Err(Wrong::Unsupported("Varnish-Ban-TYPO3-Tag"));
+/// The extension for TYPO3: all of a site, or a page of it, by fields that it has set in the answers. With tags, which it
+/// has in `xkey`, a site means nothing more.
+fn typo3(asked: Asked<'_>, has_tags: bool) -> Result<Option<Order>, Wrong> {
+    // Of an old version, which says of no page what tags it has.
+    if asked.fields.contains("Varnish-Ban-TYPO3-CacheTag") {
+        return Err(Wrong::Unsupported("Varnish-Ban-TYPO3-CacheTag"));
     }
     let is_all = asked.text("Varnish-Ban-All")? == Some("1");
     let page = asked.text("Varnish-Ban-TYPO3-Pid")?;
@@ -181,6 +186,7 @@ fn typo3(asked: Asked<'_>) -> Result<Option<Order>, Wrong> {
     ];
     Ok(match (is_all, page, site) {
         (false, None, None) => None,
+        (false, None, Some(_)) if has_tags => None,
         // It means something, and not all that a ban without it means.
         (false, None, Some(_)) => return Err(Wrong::Empty("Varnish-Ban-TYPO3-Pid".to_owned())),
         (true, _, None) => Some(asked.order(What::All)),
@@ -507,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn typo3_bans_a_site_or_a_page_of_it() {
+    fn typo3_purges_a_site_a_page_of_it_or_tags() {
         for (request, expected) in [
             ("BAN /\nVarnish-Ban-All: 1", "all"),
             ("BAN /\nVarnish-Ban-All: 1\nVarnish-Ban-TYPO3-Sitename: s1", "ban obj.http.TYPO3-Sitename == s1"),
@@ -517,9 +523,17 @@ mod tests {
             ),
             ("BAN /\nVarnish-Ban-TYPO3-Pid: 7", "ban obj.http.TYPO3-Pid == 7"),
             ("BAN /\nVarnish-Ban-TYPO3-Sitename: s1", "wrong: \"Varnish-Ban-TYPO3-Pid\" is empty"),
+            ("BAN /\nVarnish-Ban-TYPO3-Tag: tx_news_7\nVarnish-Ban-TYPO3-Sitename: s1", "tags tx_news_7"),
+            ("BAN /\nVarnish-Ban-TYPO3-Tag: pageId_1 pageId_2", "tags pageId_1 pageId_2"),
+            ("BAN /\nVarnish-Ban-TYPO3-Sitename: s1\nxkey-purge: tx_news_7", "tags tx_news_7"),
+            ("BAN /\nVarnish-Ban-TYPO3-Tag: x\nVarnish-Ban-TYPO3-Pid: 7", "tags x; ban obj.http.TYPO3-Pid == 7"),
             (
-                "BAN /\nVarnish-Ban-TYPO3-Tag: x",
-                "wrong: \"Varnish-Ban-TYPO3-Tag\" is not supported: purge by tag, by page or all",
+                "BAN /\nVarnish-Ban-TYPO3-Tag:\nVarnish-Ban-TYPO3-Sitename: s1",
+                "wrong: \"Varnish-Ban-TYPO3-Tag\" is empty",
+            ),
+            (
+                "BAN /\nVarnish-Ban-TYPO3-CacheTag: x\nVarnish-Ban-TYPO3-Sitename: s1",
+                "wrong: \"Varnish-Ban-TYPO3-CacheTag\" is not supported: purge by tag, by page or all",
             ),
         ] {
             assert_eq!(shown(request), expected, "{request}");

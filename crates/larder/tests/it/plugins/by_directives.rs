@@ -289,15 +289,16 @@ fn tags_of_a_field_that_is_named_go_by_the_index() {
 }
 
 const TYPO3: &[Page] = &[
-    ("a.example", "/", &["TYPO3-Pid: 1", "TYPO3-Sitename: 5f2c"]),
-    ("a.example", "/news", &["TYPO3-Pid: 12", "TYPO3-Sitename: 5f2c"]),
+    ("a.example", "/", &["TYPO3-Pid: 1", "TYPO3-Sitename: 5f2c", "xkey: pageId_1 tx_news_7 siteId_5f2c"]),
+    ("a.example", "/news", &["TYPO3-Pid: 12", "TYPO3-Sitename: 5f2c", "xkey: pageId_12 tx_news_7 tx_news_71"]),
     ("b.example", "/home", &["TYPO3-Pid: 1", "TYPO3-Sitename: 99ab"]),
     ("b.example", "/logo.svg", &[]),
 ];
 
-/// What the extension varnish sends (`VarnishController::clearCache`), by curl.
+/// What the extension varnish sends (`VarnishController::clearCache`), by curl; with tags, which pages have in `xkey`
+/// (`FrontendSendHeader`), as it did at first and as it does since.
 #[test]
-fn typo3_bans_a_page_a_site_or_all() {
+fn typo3_purges_a_page_a_site_tags_or_all() {
     let site = Cached::start(TYPO3);
     let ban = |fields: &str| format!("BAN / HTTP/1.1\nHost: 127.0.0.1\nAccept: */*\n{fields}");
     for (fields, words, gone) in [
@@ -313,6 +314,11 @@ fn typo3_bans_a_page_a_site_or_all() {
         ),
     ] {
         site.bans(&ban(fields), words, gone);
+    }
+    for field in ["Varnish-Ban-TYPO3-Tag", "xkey-purge"] {
+        let by_tag = |tag: &str| ban(&format!("Varnish-Ban-TYPO3-Sitename: 5f2c\n{field}: {tag}"));
+        site.purges(&by_tag("tx_news_7"), &["a.example/", "a.example/news"]);
+        site.purges(&by_tag("tx_news_71"), &["a.example/news"]);
     }
     let all = &["a.example/", "a.example/news", "b.example/home", "b.example/logo.svg"];
     site.purges(&ban("Varnish-Ban-All: 1"), all);
