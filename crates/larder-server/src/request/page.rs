@@ -89,7 +89,9 @@ pub fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.status = object.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&object.reason);
-    if cx.loc(ex).fields.reads_fields {
+    // `auth_request_set` of another location may read those of what `auth_request` asks.
+    let is_asked_for_its_head = ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only);
+    if cx.loc(ex).fields.reads_fields || is_asked_for_its_head {
         ex.upstream.fields = Some(Arc::new(object.fields.clone()));
     }
     response_fields::lay_out(&object.fields, backend, ex, cx);
