@@ -6,6 +6,7 @@
 
 mod by_directives;
 mod cli;
+mod context;
 mod drupal;
 mod fos;
 mod litespeed;
