@@ -65,6 +65,7 @@ pub mod tempfile;
 pub mod text;
 pub mod tls;
 pub mod turns;
+mod typed_url;
 pub mod variable;
 pub mod vars;
 pub mod vmods;

@@ -136,7 +136,7 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
-        options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect());
+        options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone());
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
         Ok(Self { workers, shared, main_log, issuing, lurker, began, last })
     }

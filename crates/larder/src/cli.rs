@@ -49,6 +49,8 @@ pub enum Show {
     Build,
     /// `-h` and `-?`.
     Help,
+    /// `-h` behind one of these words.
+    AskHelp(Verb),
 }
 
 /// A check of a configuration.
@@ -159,8 +161,8 @@ pub enum CliError {
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
     /// Options of `why`, `explain` and `purge` that cannot be.
-    #[error("{0}")]
-    Ask(#[from] AskError),
+    #[error("{1}")]
+    Ask(Verb, AskError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
@@ -183,8 +185,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
         Some(word) if let Some(verb) = Verb::of(word) => {
-            let asked = ask_options::parse(&args[1..], verb)?;
-            Ok(asked.map_or(Command::Show(Show::Help), Command::Ask))
+            let asked = ask_options::parse(&args[1..], verb).map_err(|error| CliError::Ask(verb, error))?;
+            Ok(asked.map_or(Command::Show(Show::AskHelp(verb)), Command::Ask))
         }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),

@@ -89,12 +89,12 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Varnishncsa(asked)) => varnishncsa::run(&asked, &invocation, None),
         Err(error) => {
             let help = match error {
-                CliError::Varnishd(_) => "larder varnishd -?",
-                CliError::Varnishstat(_) => "larder varnishstat -h",
-                CliError::Varnishlog(_) => "larder varnishlog -h",
-                CliError::Varnishncsa(_) => "larder varnishncsa -h",
-                CliError::Ask(_) => "larder why -h",
-                _ => "larder -h",
+                CliError::Varnishd(_) => "larder varnishd -?".to_owned(),
+                CliError::Varnishstat(_) => "larder varnishstat -h".to_owned(),
+                CliError::Varnishlog(_) => "larder varnishlog -h".to_owned(),
+                CliError::Varnishncsa(_) => "larder varnishncsa -h".to_owned(),
+                CliError::Ask(verb, _) => format!("larder {} -h", verb.name()),
+                _ => "larder -h".to_owned(),
             };
             eprintln!("larder: {error}");
             eprintln!("larder: \"{help}\" shows what can be asked for");

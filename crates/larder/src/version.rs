@@ -1,5 +1,6 @@
 //! What `-v`, `-V` and `-h` print.
 
+use crate::ask::help as ask_help;
 use crate::cli::Show;
 use crate::paths;
 use crate::serving::NGINX_VERSION;
@@ -11,6 +12,7 @@ pub fn text(show: Show) -> String {
         Show::Version => version,
         Show::Build => version + &build(),
         Show::Help => version + &help(),
+        Show::AskHelp(verb) => ask_help::text(verb),
     }
 }
 
@@ -66,9 +68,9 @@ fn help() -> String {
          \x20 check         : the same as -t\n\
          \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], bans [ZONE|FOLDER], verify [ZONE|FOLDER],\n\
          \x20                 clear ZONE|FOLDER: what is on disk; a name with a slash is a folder\n\
-         \x20 why           : why requests of the last minutes were no hits, told by the running server\n\
-         \x20 explain       : what the running server would do with a request, and why; nothing is sent\n\
-         \x20 purge         : has the running server purge pages, and says how many it has met in memory\n\
+         \x20 why           : why requests of the last minutes were no hits; \"larder why -h\" shows more\n\
+         \x20 explain       : what the running server would do with a request; \"larder explain -h\" shows more\n\
+         \x20 purge         : has the running server purge pages; \"larder purge -h\" shows more\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

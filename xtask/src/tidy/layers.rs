@@ -39,6 +39,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "stats",
                 "tempfile",
                 "turns",
+                "typed_url",
                 "vmods",
                 "vsl",
                 "ways",

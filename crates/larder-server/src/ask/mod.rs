@@ -14,11 +14,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use larder_cache::Zone;
+use larder_conf::model::LogLevel;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::explain::{self, Explanation};
+use crate::log::main::MainLog;
 use crate::misses::Summary;
+use crate::purges::said;
 use crate::purges::wanted::Wanted;
 use crate::worker_thread::Command;
 
@@ -26,7 +29,11 @@ pub use socket::serve;
 
 /// Where questions go: to the workers that run now.
 #[derive(Default)]
-pub struct Desk(Mutex<Vec<UnboundedSender<Command>>>);
+pub struct Desk {
+    workers: Mutex<Vec<UnboundedSender<Command>>>,
+    /// Where it is noted what was purged.
+    log: Mutex<MainLog>,
+}
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +72,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GREETING: &str = "larder 1";
 
 impl Desk {
-    /// Asks these workers from now on.
-    pub(crate) fn follow(&self, workers: Vec<UnboundedSender<Command>>) {
-        *self.0.lock() = workers;
+    /// Asks these workers from now on, and writes to this log.
+    pub(crate) fn follow(&self, workers: Vec<UnboundedSender<Command>>, log: MainLog) {
+        *self.log.lock() = log;
+        *self.workers.lock() = workers;
     }
 
     fn answer(&self, question: &str) -> Result<String, Refused> {
@@ -75,6 +83,8 @@ impl Desk {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
             Question::Purge(form, wanted) => {
                 let done = purge::purge(&wanted, &self.zones()?).map_err(Refused::Wrong)?;
+                let line = said::line(&wanted.said(), &done);
+                self.log.lock().write(LogLevel::Info, format_args!("\"larder purge\": {line}"));
                 Ok(purge::shown(&done, form))
             }
             Question::Explain(form, question) => {
@@ -90,7 +100,7 @@ impl Desk {
     /// The zones that requests find their pages in now.
     fn zones(&self) -> Result<Vec<Arc<Zone>>, Refused> {
         let (answer, answers) = mpsc::channel();
-        let worker = self.0.lock().first().cloned().ok_or(Refused::Ending)?;
+        let worker = self.workers.lock().first().cloned().ok_or(Refused::Ending)?;
         worker.send(Command::Zones(answer)).map_err(|_| Refused::Ending)?;
         answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)
     }
@@ -98,7 +108,7 @@ impl Desk {
     fn explain(&self, question: explain::Question) -> Result<Explanation, Refused> {
         let seen = self.misses()?;
         let (answer, answers) = mpsc::channel();
-        let worker = self.0.lock().first().cloned().ok_or(Refused::Ending)?;
+        let worker = self.workers.lock().first().cloned().ok_or(Refused::Ending)?;
         let asked = Command::Explain(Box::new((question, seen)), answer);
         worker.send(asked).map_err(|_| Refused::Ending)?;
         answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)?.map_err(Refused::Wrong)
@@ -106,7 +116,7 @@ impl Desk {
 
     fn misses(&self) -> Result<Summary, Refused> {
         let (answer, answers) = mpsc::channel();
-        let workers = self.0.lock().clone();
+        let workers = self.workers.lock().clone();
         let mut asked = 0;
         for worker in &workers {
             asked += usize::from(worker.send(Command::Misses(answer.clone())).is_ok());

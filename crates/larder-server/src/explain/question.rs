@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::typed_url::{Escapes, TypedUrl, host_and_port, strip};
+
 /// A request that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -33,30 +35,17 @@ impl Question {
         if let Some(wrong) = fields.iter().find(|line| !line.contains(':')) {
             return Err(format!("\"{wrong}\" is no field: write \"Name: value\""));
         }
-        let (tls, rest) = match (strip(url, "https://"), strip(url, "http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => (false, url),
-        };
-        let target_at = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(target_at);
+        let typed = TypedUrl::parse(url)?;
+        let target = typed.target(Escapes::Upper);
         let said = fields.iter().find_map(|line| strip(line, "host:")).map(|value| value.trim().to_owned());
-        let authority = said.unwrap_or_else(|| authority.to_owned());
+        let authority = said.unwrap_or_else(|| typed.authority.to_owned());
         if authority.is_empty() {
             return Err(format!("\"{url}\" names no host: write http://HOST{target}, or add -H \"Host: HOST\""));
         }
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => {
-                let port = port.parse().map_err(|_| format!("\"{port}\" in \"{authority}\" is no port"))?;
-                (host.to_owned(), Some(port))
-            }
-            _ => (authority.clone(), None),
-        };
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        let target = format!("{slash}{}", target.split('#').next().unwrap_or_default());
+        let (host, port) = host_and_port(&authority)?;
         let mut question = Self {
             method: method.to_owned(),
-            tls,
+            tls: typed.tls == Some(true),
             host: host.to_ascii_lowercase(),
             port,
             target,
@@ -76,11 +65,6 @@ impl Question {
     pub fn head(&self) -> Vec<u8> {
         format!("{} {} HTTP/1.1\r\n{}\r\n\r\n", self.method, self.target, self.fields.join("\r\n")).into_bytes()
     }
-}
-
-/// What follows `start`, in upper or lower case.
-fn strip<'a>(text: &'a str, start: &str) -> Option<&'a str> {
-    text.get(..start.len()).filter(|found| found.eq_ignore_ascii_case(start)).map(|_| &text[start.len()..])
 }
 
 #[cfg(test)]
@@ -111,6 +95,7 @@ mod tests {
             ("GET /a", "names no host"),
             ("GET http://a:b/", "is no port"),
             ("GET http://a/\nb", "is no address"),
+            ("GET ftp://a/", "is neither http nor https"),
             ("GET http://a/\n\nCookie", "is no field"),
         ] {
             let refused = Question::parse(text).unwrap_err();

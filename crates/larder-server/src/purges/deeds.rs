@@ -140,6 +140,11 @@ pub fn in_parts(tags: Vec<Box<[u8]>>) -> Vec<Vec<Box<[u8]>>> {
 const TAG_BYTES_MAX: usize = 16 << 10;
 
 impl Done {
+    /// How many pages it has met.
+    pub fn counted(&self) -> String {
+        format!("{} {}", self.pages, if self.pages == 1 { "page" } else { "pages" })
+    }
+
     /// The same in words, for people and for plugins, which look at the status alone.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -148,7 +153,7 @@ impl Done {
             let _ = writeln!(text, "Banned: {ban}");
         }
         if self.banned.is_empty() || self.pages > 0 {
-            let _ = writeln!(text, "Purged: {} pages", self.pages);
+            let _ = writeln!(text, "Purged: {}", self.counted());
         }
         if self.is_also_on_disk {
             text.push_str("What is on disk alone is purged too, and not counted.\n");
@@ -196,7 +201,7 @@ mod tests {
             (Done { banned: vec!["obj.age > 1h".to_owned()], ..Done::default() }, "Banned: obj.age > 1h\n"),
             (
                 Done { pages: 1, is_also_on_disk: true, banned: vec!["a".to_owned()] },
-                "Banned: a\nPurged: 1 pages\nWhat is on disk alone is purged too, and not counted.\n",
+                "Banned: a\nPurged: 1 page\nWhat is on disk alone is purged too, and not counted.\n",
             ),
         ] {
             assert_eq!(done.text(), expected);

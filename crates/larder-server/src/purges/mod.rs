@@ -11,6 +11,7 @@ pub mod by_origin;
 pub mod deeds;
 pub mod dialects;
 mod patterns;
+pub mod said;
 pub mod wanted;
 
 use larder_cache::How;

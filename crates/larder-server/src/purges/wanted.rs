@@ -1,4 +1,4 @@
-//! What an operator wants purged, of all zones or of one: `larder purge`. It is sent in lines:
+//! What an operator wants purged, of all zones or of some: `larder purge`. It is sent in lines:
 //!
 //! ```text
 //! soft
@@ -15,14 +15,17 @@ use larder_cache::{How, Selection, UriTest, Zone};
 
 use super::TAGS_MAX;
 use super::deeds::{self, Deed, Meant};
+use super::said;
 use crate::bans;
+use crate::typed_url::{Escapes, TypedUrl};
+use crate::vsl::Shown;
 
 /// Which pages, and how they go.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     how: How,
-    /// The name of the zone; `None` for all.
-    zone: Option<String>,
+    /// The names of the zones; none for all.
+    zones: Vec<String>,
     parts: Vec<Part>,
 }
 
@@ -84,12 +87,12 @@ impl Wanted {
         if parts.iter().any(|part| part.text().is_some_and(|text| text.trim().is_empty())) {
             return Err("an empty text means no pages".to_owned());
         }
-        Ok(Self { how, zone, parts })
+        Ok(Self { how, zones: zone.into_iter().collect(), parts })
     }
 
     /// Reads the lines.
     pub fn parse(lines: &str) -> Result<Self, String> {
-        let mut wanted = Self { how: How::Hard, zone: None, parts: Vec::new() };
+        let mut wanted = Self { how: How::Hard, zones: Vec::new(), parts: Vec::new() };
         let lines = lines.trim_end_matches('\n').strip_suffix("\nend").ok_or(NOT_WHOLE)?;
         for line in lines.lines() {
             let (word, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -99,7 +102,7 @@ impl Wanted {
             let value = value.to_owned();
             match word {
                 "soft" => wanted.how = How::Soft,
-                "zone" => wanted.zone = Some(value),
+                "zone" => wanted.zones.push(value),
                 "url" => wanted.parts.push(Part::Url(value)),
                 "prefix" => wanted.parts.push(Part::Prefix(value)),
                 "match" => wanted.parts.push(Part::Match(value)),
@@ -118,14 +121,35 @@ impl Wanted {
         self.parts.iter().filter_map(|part| if let Part::Tag(tag) = part { Some(tag.as_str()) } else { None })
     }
 
+    /// The same in words, for a log.
+    pub fn said(&self) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Url(text) => ("URL", text.as_str()),
+            Part::Page(text) => ("page", text.as_str()),
+            Part::Prefix(text) => ("prefix", text.as_str()),
+            Part::Match(text) => ("URLs ~", text.as_str()),
+            Part::Host(text) => ("host", text.as_str()),
+            Part::Tag(text) => ("tags", text.as_str()),
+            Part::Ban(text) => ("ban", text.as_str()),
+            Part::All => ("all", ""),
+        });
+        let zones = self.zones.iter().map(|zone| ("in zone", zone.as_str()));
+        let soft = (self.how == How::Soft).then_some(("softly", ""));
+        let words = parts.chain(zones).chain(soft).map(|(word, text)| format!("{word} {}", Shown(text.as_bytes())));
+        said::shortened(words.map(|words| words.trim_end().to_owned()))
+    }
+
     /// What has to be done to these zones. An error says why a part cannot be, and then nothing is.
     pub fn planned(&self, zones: &[Arc<Zone>]) -> Result<Vec<Deed>, String> {
-        let zones: Vec<&Arc<Zone>> = match &self.zone {
-            None => zones.iter().collect(),
-            Some(name) => vec![zones.iter().find(|zone| zone.name() == name).ok_or_else(|| {
+        let named = |name: &String| {
+            zones.iter().find(|zone| zone.name() == name).ok_or_else(|| {
                 let names: Vec<&str> = zones.iter().map(|zone| zone.name()).collect();
                 format!("there is no zone \"{name}\"; there are: {}", names.join(", "))
-            })?],
+            })
+        };
+        let zones: Vec<&Arc<Zone>> = match &self.zones[..] {
+            [] => zones.iter().collect(),
+            names => names.iter().map(named).collect::<Result<_, _>>()?,
         };
         let mut tags = Vec::new();
         let mut all = Vec::new();
@@ -133,18 +157,22 @@ impl Wanted {
         for part in &self.parts {
             match part {
                 Part::Url(url) => {
-                    let Place { host, uri } = Place::of(url)?;
-                    let uri = if uri.ends_with('*') { UriTest::Like(bytes(uri)) } else { UriTest::Is(bytes(uri)) };
-                    all.push(selected(Selection::Url { host, uri }));
+                    for Place { host, uri } in Place::of(url)? {
+                        let uri =
+                            if uri.ends_with('*') { UriTest::Like(bytes(&uri)) } else { UriTest::Is(bytes(&uri)) };
+                        all.push(selected(Selection::Url { host, uri }));
+                    }
                 }
                 Part::Page(url) => {
-                    let Place { host, uri } = Place::of(url)?;
-                    all.push(selected(Selection::Url { host, uri: UriTest::Is(bytes(uri)) }));
+                    for Place { host, uri } in Place::of(url)? {
+                        all.push(selected(Selection::Url { host, uri: UriTest::Is(bytes(&uri)) }));
+                    }
                 }
                 Part::Prefix(url) => {
-                    let Place { host, uri } = Place::of(url)?;
-                    let uri = UriTest::Like([uri.as_bytes(), b"*"].concat().into());
-                    all.push(selected(Selection::Url { host, uri }));
+                    for Place { host, uri } in Place::of(url)? {
+                        let uri = UriTest::Like([uri.as_bytes(), b"*"].concat().into());
+                        all.push(selected(Selection::Url { host, uri }));
+                    }
                 }
                 Part::Match(regex) => {
                     let regex = bans::pattern(regex).map_err(|refused| refused.to_string())?;
@@ -175,37 +203,33 @@ impl Wanted {
 }
 
 /// Where a URL leads.
-struct Place<'a> {
+struct Place {
     /// `None` for all.
     host: Option<Box<[u8]>>,
     /// Path and query.
-    uri: &'a str,
+    uri: String,
 }
 
-impl<'a> Place<'a> {
-    fn of(url: &'a str) -> Result<Self, String> {
-        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || url.len() > URL_BYTES_MAX {
-            return Err(format!("\"{url}\" is no URL"));
+impl Place {
+    /// The places of a URL: one for each way in which its letters may be escaped.
+    fn of(url: &str) -> Result<Vec<Self>, String> {
+        // No browser sends a blank: it may be two URLs.
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(format!("\"{url}\" is no URL: it has a blank in it"));
         }
-        let url = url.split('#').next().unwrap_or_default();
-        let rest = ["http://", "https://"].iter().find_map(|scheme| {
-            url.get(..scheme.len())
-                .filter(|start| start.eq_ignore_ascii_case(scheme))
-                .and_then(|_| url.get(scheme.len()..))
-        });
-        let rest = match rest {
-            None if url.starts_with('/') => return Ok(Self { host: None, uri: url }),
-            None if url.contains("://") => return Err(format!("\"{url}\" is neither http nor https")),
-            None => url,
-            Some(rest) => rest,
-        };
-        let (host, uri) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        match (host, uri) {
-            ("", _) => Err(format!("\"{url}\" has no host")),
-            (_, "") => Ok(Self { host: Some(without_port(host)), uri: "/" }),
-            (_, uri) if uri.starts_with('?') => Err(format!("\"{url}\" has no path: write a \"/\" before the \"?\"")),
-            (host, uri) => Ok(Self { host: Some(without_port(host)), uri }),
+        let typed = TypedUrl::parse(url)?;
+        if typed.is_word() {
+            return Err(format!(
+                "\"{url}\" says no path: write {url}/ for the first page of a host, /{url} for a page of all hosts"
+            ));
         }
+        let host = || Some(typed.host).filter(|host| !host.is_empty()).map(|host| bytes(&host.to_ascii_lowercase()));
+        let mut uris = [Escapes::Upper, Escapes::Lower].map(|escapes| typed.target(escapes)).to_vec();
+        uris.dedup();
+        if uris.iter().any(|uri| uri.len() > URL_BYTES_MAX) {
+            return Err(format!("a URL has more than {URL_BYTES_MAX} bytes"));
+        }
+        Ok(uris.into_iter().map(|uri| Self { host: host(), uri }).collect())
     }
 }
 
@@ -277,7 +301,10 @@ mod tests {
         for (lines, expected) in [
             ("url http://a.example/b?c=d\n", "purge hard url a.example is /b?c=d"),
             ("url HTTPS://a.example:8443/b#c\n", "purge hard url a.example is /b"),
-            ("url a.example\n", "purge hard url a.example is /"),
+            ("url a.example/\n", "purge hard url a.example is /"),
+            ("url A.example/b\n", "purge hard url a.example is /b"),
+            ("url http://a.example?b\n", "purge hard url a.example is /?b"),
+            ("url /*\n", "purge hard url * like /*"),
             ("url /b\n", "purge hard url * is /b"),
             ("url a.example/b/*\n", "purge hard url a.example like /b/*"),
             ("url http://[::1]:80/\n", "purge hard url [::1] is /"),
@@ -311,6 +338,26 @@ mod tests {
     }
 
     #[test]
+    fn several_zones_may_be_named() {
+        let all = vec!["others: all".to_owned(), "pages: all".to_owned()];
+        assert_eq!(shown("zone others\nzone pages\nall\nend\n"), Ok(all));
+    }
+
+    #[test]
+    fn a_log_is_told_what_was_wanted() {
+        let lines = "soft\nzone pages\nurl http://a/\u{e9}\ntag a b\nall\nend\n";
+        let said = Wanted::parse(lines).map(|wanted| wanted.said());
+        assert_eq!(said.as_deref(), Ok(r"URL http://a/\xc3\xa9, tags a b, all, in zone pages, softly"));
+    }
+
+    /// As browsers escape it, and as WordPress does.
+    #[test]
+    fn letters_of_a_url_go_with_both_of_their_escapes() {
+        let both = ["%25C3%25A9", "%25c3%25a9"].map(|letter| format!("pages: purge hard url a is /{letter}/"));
+        assert_eq!(shown("zone pages\nurl http://a/\u{e9}/\nend\n"), Ok(both.to_vec()));
+    }
+
+    #[test]
     fn what_is_not_whole_or_wrong_does_nothing() {
         for (lines, expected) in [
             ("", NOT_WHOLE),
@@ -323,12 +370,15 @@ mod tests {
             ("url\nend\n", "\"url\" cannot be understood"),
             ("all of it\nend\n", "\"all of it\" cannot be understood"),
             ("everything a\nend\n", "\"everything\" is unknown: is the server an older one?"),
-            ("url ftp://a/b\nend\n", "\"ftp://a/b\" is neither http nor https"),
-            ("url http:///b\nend\n", "\"http:///b\" has no host"),
-            ("url http://a?b\nend\n", "\"http://a?b\" has no path: write a \"/\" before the \"?\""),
-            ("url a b\nend\n", "\"a b\" is no URL"),
+            ("url ftp://a/b\nend\n", "\"ftp://a/b\" is no URL: it is neither http nor https"),
+            (
+                "url hello\nend\n",
+                "\"hello\" says no path: write hello/ for the first page of a host, /hello for a page of all hosts",
+            ),
+            ("url a/b c\nend\n", "\"a/b c\" is no URL: it has a blank in it"),
+            ("url *\nend\n", "\"*\" is no URL: \"*\" stands at the end of a path alone, as in /* for all pages"),
+            ("zone pages\nzone none\nall\nend\n", "there is no zone \"none\"; there are: pages, others"),
             ("soft\nban obj.status == 200\nend\n", "a ban is hard: leave soft out"),
-            ("zone none\nall\nend\n", "there is no zone \"none\"; there are: pages, others"),
             ("tag ,\nend\n", "\",\" is no tag"),
             ("host http://a.example/\nend\n", "\"http://a.example/\" is no host"),
             ("host *\nend\n", "\"*\" is no host"),

@@ -10,6 +10,8 @@ use larder_http::status;
 use crate::bans;
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::purges::said;
+use crate::vsl::Shown;
 
 use super::{Content, Response, Slow, Step, Synth, purge};
 
@@ -49,10 +51,14 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 /// Bans it, and says so when its disks have noted it, or cannot.
 pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
     let zone = Arc::clone(cx.zone(ban.zone));
-    let text = format!("Banned: {}", ban.condition.text());
+    let text = ban.condition.text().to_owned();
     zone.ban(ban.condition, cx.now());
     match bans::kept(&[zone]).await {
-        Ok(()) => told(status::OK, &text, ex),
+        Ok(()) => {
+            let said = said::shortened([Shown(text.as_bytes())]);
+            cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("banned: {said}"));
+            told(status::OK, &format!("Banned: {text}"), ex)
+        }
         Err(why) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));
             told(status::INTERNAL_SERVER_ERROR, &why.to_string(), ex)

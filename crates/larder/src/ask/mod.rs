@@ -1,5 +1,6 @@
 //! `larder why`, `larder explain` and `larder purge`: asks a running server about itself, or to purge, at its socket.
 
+pub mod help;
 pub mod options;
 
 use std::io::{self, Read, Write};
@@ -67,6 +68,11 @@ pub fn run(asked: &Ask) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
+        // It says who tells it, for each of its lines.
+        Err(AskError::Rejected(Rejected { rendered })) => {
+            eprint!("{rendered}");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("larder: {error}");
             ExitCode::FAILURE

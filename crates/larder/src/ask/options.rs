@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use larder_source::nearest;
 use crate::serve_socket;
 
 /// A question to a running server.
@@ -52,6 +53,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// The word of a verb.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Why => "why",
+            Self::Explain => "explain",
+            Self::Purge => "purge",
+        }
+    }
+
     /// The verb of a word.
     pub fn of(word: &str) -> Option<Self> {
         match word {
@@ -90,9 +100,9 @@ pub struct ConfigurationPlace {
 /// Why a command line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// An unknown option, or a word that belongs to none.
-    #[error("invalid option: \"{0}\"")]
-    Unknown(String),
+    /// An unknown option, or a word that belongs to none, and what may be meant.
+    #[error("invalid option: \"{0}\"{1}")]
+    Unknown(String, String),
     /// An option without its value.
     #[error("option \"{0}\" requires {1}")]
     MissingValue(&'static str, &'static str),
@@ -102,6 +112,9 @@ pub enum OptionsError {
     /// A value that would end a line.
     #[error("option \"{0}\" has a value of several lines")]
     Lines(&'static str),
+    /// A URL without a letter, as of a variable of a shell that is not set.
+    #[error("a URL is empty")]
+    EmptyUrl,
     /// `explain` without a URL.
     #[error("\"explain\" requires a URL")]
     NoUrl,
@@ -129,7 +142,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
     let (mut pid_file, mut folder, mut listen, mut json) = (None, None, None, false);
     let (mut url, mut method, mut from, mut fields) = (None, "GET".to_owned(), String::new(), Vec::new());
     let mut parser = lexopt::Parser::from_args(args.iter().cloned());
-    while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string()))? {
+    while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string(), String::new()))? {
         match arg {
             Short('h' | '?') | Long("help") => return Ok(None),
             Short('c') => options.conf_file = Some(value(&mut parser, "-c", "file name")?.into()),
@@ -158,11 +171,11 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
                     None => word.to_owned(),
                 });
             }
-            Value(word) if purges => lines.push(format!("url {}", some(line(word, "URL")?, "URL", "a URL")?)),
-            Value(word) if explains && url.is_none() => url = Some(line(word, "URL")?),
-            Value(word) => return Err(OptionsError::Unknown(word.to_string_lossy().into_owned())),
-            Short(letter) => return Err(OptionsError::Unknown(format!("-{letter}"))),
-            Long(name) => return Err(OptionsError::Unknown(format!("--{name}"))),
+            Value(word) if purges => lines.push(format!("url {}", some_url(word)?)),
+            Value(word) if explains && url.is_none() => url = Some(some_url(word)?),
+            Value(word) => return Err(unknown(word.to_string_lossy().into_owned(), verb)),
+            Short(letter) => return Err(unknown(format!("-{letter}"), verb)),
+            Long(name) => return Err(unknown(format!("--{name}"), verb)),
         }
     }
     let is_by_configuration = options != ConfigurationPlace::default();
@@ -201,6 +214,24 @@ fn whole(lines: Vec<String>) -> Result<Vec<String>, OptionsError> {
         (1, _) | (_, false) => Ok(lines),
         (_, true) => Err(OptionsError::AllAndMore),
     }
+}
+
+/// The error about a word that is no option of the verb.
+fn unknown(word: String, verb: Verb) -> OptionsError {
+    let of_verb: &[&str] = match verb {
+        Verb::Why => &[],
+        Verb::Explain => &["--from"],
+        Verb::Purge => &OF_PURGES.map(|(option, ..)| option),
+    };
+    let options = ["--pid", "--json", "--help"].iter().chain(of_verb).copied();
+    let near = nearest(&word, options).filter(|_| word.starts_with("--"));
+    let help = near.map(|near| format!(": did you mean \"{near}\"?")).unwrap_or_default();
+    OptionsError::Unknown(word, help)
+}
+
+fn some_url(word: OsString) -> Result<String, OptionsError> {
+    let url = line(word, "URL")?;
+    if url.trim().is_empty() { Err(OptionsError::EmptyUrl) } else { Ok(url) }
 }
 
 fn some(value: String, option: &'static str, what: &'static str) -> Result<String, OptionsError> {
@@ -283,7 +314,7 @@ mod tests {
         for (words, expected) in [
             (&["http://a/b", "http://a/c"][..], "url http://a/b\nurl http://a/c"),
             (&["--tag", "a b", "--tag=c", "--soft"], "tag a b\ntag c\nsoft"),
-            (&["--zone", "pages", "--all"], "zone pages\nall"),
+            (&["--zone", "pages", "--all", "--zone", "others"], "zone pages\nall\nzone others"),
             (&["--prefix", "a/b", "--match", "^/x", "--host", "a"], "prefix a/b\nmatch ^/x\nhost a"),
             (&["--ban", "obj.age > 1h", "--json", "-c", "f"], "ban obj.age > 1h"),
         ] {
@@ -296,7 +327,10 @@ mod tests {
             (&["--all", "a"], "--all means all pages: leave out the others, or --all"),
             (&["--tag"], "option \"--tag\" requires a tag"),
             (&["--tag", ""], "option \"--tag\" requires a tag"),
-            (&[""], "option \"URL\" requires a URL"),
+            (&[""], "a URL is empty"),
+            (&["--al"], "invalid option: \"--al\": did you mean \"--all\"?"),
+            (&["--tags", "a"], "invalid option: \"--tags\": did you mean \"--tag\"?"),
+            (&["--everything"], "invalid option: \"--everything\""),
             (&["--tag", "a\nall"], "option \"--tag\" has a value of several lines"),
             (&["-X", "GET", "a"], "invalid option: \"-X\""),
         ] {

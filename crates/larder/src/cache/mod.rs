@@ -16,7 +16,7 @@ use larder_conf::model::{CachePath, Config};
 use larder_store::{CLEAR_FILE, DebtNote, Inspect};
 
 use crate::cli::{Cache, CacheDeed};
-use crate::configuration::{Configuration, Surroundings};
+use crate::configuration::{Configuration, Rejected, Surroundings};
 use crate::oserror::CallFailed;
 use crate::paths::Paths;
 use page::Page;
@@ -27,6 +27,11 @@ pub fn run(cache: &Cache) -> ExitCode {
         Ok(code) => code,
         // The reader of our output, such as `head`, has seen enough.
         Err(CacheError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // It says who tells it, for each of its lines.
+        Err(CacheError::Configuration(rejected)) => {
+            eprint!("{}", rejected.rendered);
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("larder: {error}");
             ExitCode::FAILURE
@@ -37,8 +42,8 @@ pub fn run(cache: &Cache) -> ExitCode {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum CacheError {
-    #[error("{0}")]
-    Configuration(String),
+    #[error(transparent)]
+    Configuration(#[from] Rejected),
     #[error("no zone of the configuration is called \"{0}\"; a folder is written with a slash{1}")]
     NoZone(String, String),
     #[error("the zone \"{0}\" is in memory only: it has no folder")]
@@ -61,8 +66,7 @@ fn folders(cache: &Cache) -> Result<Vec<PathBuf>, CacheError> {
         return Ok(vec![folder.into()]);
     }
     let paths = Paths::new(&cache.options);
-    let configuration = Configuration::read(Surroundings::new(&paths, cache.options.globals.clone()))
-        .map_err(|rejected| CacheError::Configuration(rejected.rendered.trim_end().to_owned()))?;
+    let configuration = Configuration::read(Surroundings::new(&paths, cache.options.globals.clone()))?;
     of_zone(&configuration.config, cache.place.as_deref())
 }
 

@@ -13,6 +13,11 @@ fn tagged(body: &str) -> Answer {
     Answer::ok(body).field("Surrogate-Key", "all one").field("X-Tags", "all")
 }
 
+/// How an answer begins that has met so many pages.
+pub fn purged(pages: usize) -> String {
+    format!("Purged: {pages} {}\n", if pages == 1 { "page" } else { "pages" })
+}
+
 fn fill(site: &Site, paths: &[&str]) {
     for path in paths {
         site.get_until(path, "the page to be stored", |response| cached(response) == "HIT");
@@ -180,7 +185,7 @@ fn a_server_purges_what_its_own_locations_cache() {
         fill(&site, &["/a", "/others/a"]);
         foreign("HIT");
         let told = text(&site.ask(method, path, fields));
-        assert!(told.starts_with(&format!("Purged: {pages} pages\n")), "{method} {path} {fields} {told}");
+        assert!(told.starts_with(&purged(pages)), "{method} {path} {fields} {told}");
         let missed = ["/a", "/others/a"].iter().filter(|path| cached(&site.get(path)) == "MISS").count();
         assert_eq!(missed, pages, "{method} {path} {fields}");
         foreign("HIT");
@@ -203,7 +208,7 @@ fn a_page_goes_in_all_that_is_stored_of_it() {
             eventually("it is stored", || found(method, path, fields) == "HIT");
         }
         let told = text(&site.ask("PURGE", path, purge));
-        assert!(told.starts_with(&format!("Purged: {pages} pages\n")), "{path} {told}");
+        assert!(told.starts_with(&purged(pages)), "{path} {told}");
         for (method, fields) in requests {
             assert_eq!(found(method, path, fields), "MISS", "{path} {fields}");
         }
@@ -230,7 +235,7 @@ fn a_page_is_found_behind_an_index_and_in_slices() {
     let site = setup.start(SITE);
     fill(&site, &["/front/"]);
     let told = text(&site.ask("PURGE", "/front/", ""));
-    assert!(told.starts_with("Purged: 1 pages\n"), "{told}");
+    assert!(told.starts_with("Purged: 1 page\n"), "{told}");
     assert_eq!(cached(&site.get("/front/")), "MISS");
     assert_eq!(site.get("/sliced/a").body.len(), 1100);
     let before = origin.count();
@@ -310,7 +315,7 @@ fn pages_behind_a_vcl_go_without_a_word_in_it() {
     for (path, fields) in [("/a", ""), ("/", "Surrogate-Key: one\r\n"), ("/*", "")] {
         site.get_until("/a", "the page to be stored", |response| cached(response) != "0");
         let told = text(&site.ask("PURGE", path, fields));
-        assert!(told.starts_with("Purged: 1 pages\n"), "{path} {fields} {told}");
+        assert!(told.starts_with("Purged: 1 page\n"), "{path} {fields} {told}");
         assert_eq!(cached(&site.get("/a")), "0", "{path} {fields}");
     }
 }

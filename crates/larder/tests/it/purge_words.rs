@@ -58,13 +58,16 @@ fn pages_go_by_what_is_said_of_them() {
             (&["--match", "/a$"], &["/a", "/others/a"]),
             (&["--host", "site.test"], &PAGES),
             (&["--host", "other.test"], &[]),
+            (&["site.test/a"], &["/a"]),
+            (&["Site.test/blog/1"], &["/blog/1"]),
             (&["--tag", "one"], &["/blog/1"]),
             (&["--tag", "all", "--zone", "pages"], &["/a", "/a?b", "/blog/1"]),
             (&["--all"], &PAGES),
             (&["--all", "--zone", "others"], &["/others/a"]),
+            (&["--all", "--zone", "others", "--zone", "pages"], &PAGES),
         ] {
             fill(&site);
-            let expected_text = format!("Purged: {} pages\n", expected.len());
+            let expected_text = crate::purge_from::purged(expected.len());
             assert_eq!(told(&site, words), (0, expected_text), "{words:?}");
             assert_eq!(gone(&site), expected, "{words:?}");
         }
@@ -76,6 +79,8 @@ fn pages_go_by_what_is_said_of_them() {
         let json = told(&site, &["/a", "--soft", "--json"]).1;
         assert_eq!(json, "{\"purged\":1,\"also_on_disk\":false,\"banned\":[]}\n");
         assert_eq!(cached(&site.get("/a")), "EXPIRED");
+        site.wait_for_log("\"larder purge\": purged: tags one: 1 page");
+        site.wait_for_log("\"larder purge\": banned: ban obj.http.X-Tags ~ one");
     }
 }
 
@@ -88,7 +93,10 @@ fn what_cannot_be_done_is_told_and_purges_nothing() {
         (&["/a", "--match", "("], "nothing is purged: Regex compile error"),
         (&["--ban", "obj.x"], "nothing is purged: "),
         (&["--tag", "a", "--zone", "none"], "there is no zone \"none\"; there are: "),
-        (&["ftp://site.test/a"], "\"ftp://site.test/a\" is neither http nor https"),
+        (&["ftp://site.test/a"], "\"ftp://site.test/a\" is no URL: it is neither http nor https"),
+        (&["hello"], "\"hello\" says no path: write hello/ for the first page of a host, /hello for a page of all"),
+        (&["*"], "\"*\" is no URL: \"*\" stands at the end of a path alone"),
+        (&["--al"], "invalid option: \"--al\": did you mean \"--all\"?\nlarder: \"larder purge -h\" shows"),
         (&["--tag", "one", "--zone", "others"], "pages have no tags here"),
         (&[], "\"purge\" requires a URL"),
         (&["--all", "/a"], "--all means all pages"),
@@ -101,6 +109,29 @@ fn what_cannot_be_done_is_told_and_purges_nothing() {
     let output = setup.larder_words(&["purge", "--all"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text_of(&output.stderr).contains("no server answers at"), "{}", text_of(&output.stderr));
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_told_once() {
+    for words in [&["purge", "-c", "/none.conf", "--all"][..], &["cache", "bans", "-c", "/none.conf"]] {
+        let output = run(words.iter());
+        let told = text_of(&output.stderr);
+        assert!(told.starts_with("larder: [emerg] open() \"/none.conf\" failed"), "{words:?}: {told}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn each_question_has_a_help_of_its_own() {
+    for (words, expected) in [
+        (&["purge", "-h"][..], "Usage: larder purge PAGES"),
+        (&["explain", "--help"], "Usage: larder explain URL"),
+        (&["why", "-?"], "Usage: larder why"),
+        (&["explain"], "larder: \"explain\" requires a URL\nlarder: \"larder explain -h\" shows"),
+    ] {
+        let told = text_of(&run(words.iter()).stderr);
+        assert!(told.starts_with(expected), "{words:?}: {told}");
+    }
 }
 
 /// Pages on a disk alone are meant, and the purge outlives the process.
@@ -137,6 +168,6 @@ fn larder_varnishd_purges_by_its_folder() {
     crate::site::eventually("it is stored", || hits() != "0");
     let folder = varnishd.folder.join("run").display().to_string();
     let output = run(["purge", "-n", &folder, "http://a/a"].iter());
-    assert_eq!(text_of(&output.stdout), "Purged: 1 pages\n", "{}", text_of(&output.stderr));
+    assert_eq!(text_of(&output.stdout), "Purged: 1 page\n", "{}", text_of(&output.stderr));
     assert_eq!(hits(), "0");
 }

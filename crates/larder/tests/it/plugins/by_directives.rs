@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use larder_testkit::{Answer, Client, Origin, Response};
 
 use super::{Page, drupal, fos, magento, reason, shopware, wire, wordpress};
+use crate::purge_from::purged;
 use crate::site::{Setup, Site, cached, eventually, text};
 
 /// A site whose pages are in the cache when a purge comes.
@@ -65,7 +66,7 @@ impl Cached {
     /// how many they are. A stranger sends the same: it is refused, and nothing happens to a page.
     fn purges(&self, request: &str, gone: &[&str]) {
         let told = self.takes(request, gone);
-        assert_eq!(told.lines().next(), Some(&*format!("Purged: {} pages", gone.len())), "{request}");
+        assert_eq!(told.lines().next(), Some(purged(gone.len()).trim_end()), "{request}");
     }
 
     /// The same for what is answered before pages are looked at.
@@ -164,7 +165,7 @@ fn nginx_helper_asks_for_a_page_below_purge() {
         ("/never-seen/", &[]),
     ] {
         let gone: BTreeSet<String> = gone.iter().map(|page| (*page).to_owned()).collect();
-        assert_eq!(helper(path), (format!("Purged: {} pages", gone.len()), gone), "{path}");
+        assert_eq!(helper(path), (purged(gone.len()).trim_end().to_owned(), gone), "{path}");
     }
 }
 
@@ -358,7 +359,7 @@ fn purges_of_cdns_and_of_souin_and_mediawiki_are_taken() {
     }
     site.fill();
     let soft = site.play("PURGE /b HTTP/1.1\nHost: cdn.example\nFastly-Soft-Purge: 1");
-    assert_eq!(text(&soft).lines().next(), Some("Purged: 1 pages"));
+    assert_eq!(text(&soft).lines().next(), Some("Purged: 1 page"));
     assert_eq!(site.found("cdn.example", "/b"), "STALE");
     eventually("it is fetched", || site.found("cdn.example", "/b") == "HIT");
 }

@@ -1,0 +1,72 @@
+//! What `larder why -h`, `larder explain -h` and `larder purge -h` print.
+
+use super::options::Verb;
+
+/// The text for a verb, with its last line end.
+pub fn text(verb: Verb) -> String {
+    let own = match verb {
+        Verb::Why => WHY,
+        Verb::Explain => EXPLAIN,
+        Verb::Purge => PURGE,
+    };
+    format!("{own}{SERVER}")
+}
+
+const WHY: &str = "\
+Usage: larder why [options]
+Tells why requests of the last ten minutes were no hits.
+
+";
+
+const EXPLAIN: &str = "\
+Usage: larder explain URL [options]
+Tells what the running server would do with a request, and why; nothing is sent.
+
+Request:
+  URL               : http://HOST[:PORT]/PATH?QUERY, or https://
+  -X METHOD         : another method than GET
+  -H 'NAME: VALUE'  : a field of the request, such as \"Cookie: a=b\"; several times if wanted
+  --from ADDRESS    : the address of the client (default: 127.0.0.1)
+
+";
+
+const PURGE: &str = "\
+Usage: larder purge PAGES... [options]
+Has the running server purge pages, and says how many it has met in memory; those on a disk alone go too.
+
+Pages, each as often as wanted:
+  URL               : the page of http://HOST/PATH or HOST/PATH, in all schemes, methods and variants; /PATH is
+                      that of all hosts; with a * at the end, what is like that
+  --prefix URL      : pages whose URLs begin so
+  --match REGEX     : pages in whose path with query the regular expression is found
+  --host HOST       : pages of the host
+  --tag TAG         : pages with the tag
+  --ban TEXT        : what a ban covers, such as \"obj.age > 1h\"; never softly
+  --all             : all
+  --soft            : they are stale, and not gone
+  --zone ZONE       : in this zone alone, or in several; without it in all
+
+";
+
+const SERVER: &str = "\
+Server:
+  -c, -p, -g        : the configuration of the server, as for \"larder -h\"
+  --pid FILE        : its pid file
+  -n FOLDER         : a \"larder varnishd\", by its folder
+  --json            : the answer for programs
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_its_own_options() {
+        for (verb, has, has_not) in
+            [(Verb::Why, "larder why", "--tag"), (Verb::Explain, "--from", "--tag"), (Verb::Purge, "--zone", "--from")]
+        {
+            let text = text(verb);
+            assert!(text.contains(has) && text.contains("--pid") && !text.contains(has_not), "{text}");
+        }
+    }
+}
