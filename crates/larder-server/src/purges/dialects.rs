@@ -6,12 +6,16 @@
 //! | `PURGE /path/*`, `PURGE /path/.*`, `X-Purge-Method: regex` | what matches, on the host | Proxy Cache Purge, WP Rocket, W3 Total Cache |
 //! | `PURGE` with `xkey: a b`, `Surrogate-Key`, `Cache-Tag` and the like | tags | Shopware, Fastly, Souin |
 //! | `PURGE` with `X-Magento-Tags-Pattern`, `X-Pool` | tags, or a ban | Magento 2 |
+//! | `PURGE` with `X-Cache-Tags`, `Purge-Cache-Tags`, `X-Cache-Tags-Pattern` | tags, or a ban | CloudPanel, Drupal, Proxy Cache Purge |
+//! | `PURGE` with `X-Purge-Method: ban-regex`, `X-Ban-Regex` | what matches, on the host | Proxy Cache Purge |
 //! | `BAN` with `Cache-Tags: a\|b` and the like | tags | Drupal |
 //! | `BAN` with `X-Host`, `X-Url`, `X-Content-Type`, `X-Cache-Tags` | a ban | FOSHttpCache, Ibexa, Neos, varnish_purge |
 //! | `BAN` with `Varnish-Ban-All`, `Varnish-Ban-TYPO3-*` | tags, or a ban | TYPO3 |
+//! | `BAN` with `ApiPlatform-Ban-Regex` | tags, or a ban | API Platform |
 //! | `BAN` with `X-Ban` | a ban in Varnish's words | people |
 //! | `BAN /`, `BAN /part`, `BAN /path/*` | all, what has the part, what matches | Shopware, Acquia |
 //! | `URIBAN /page` | the page in all schemes | Lagoon |
+//! | `URLPURGE /page` | the page | Breeze |
 //! | `PURGEKEYS` with `xkey-purge`, `xkey-softpurge` | tags | FOSHttpCache, Ibexa |
 //! | `GET /purge/page` | the page | nginx-helper |
 
@@ -19,6 +23,7 @@ use larder_cache::{How, split_tags};
 use larder_conf::model::TAG_NAMES;
 use larder_http::Fields;
 
+use super::fields::{self, Method};
 use super::{Order, TAGS_MAX, Uri, What, Wrong, patterns};
 
 /// What is looked at of a request.
@@ -39,18 +44,21 @@ pub fn is_purge_method(method: &[u8]) -> bool {
     METHODS.contains(&method)
 }
 
-const METHODS: [&[u8]; 4] = [b"PURGE", b"BAN", b"URIBAN", b"PURGEKEYS"];
+const METHODS: [&[u8]; 5] = [b"PURGE", b"BAN", b"URIBAN", b"PURGEKEYS", b"URLPURGE"];
 
 /// What a request asks to be purged; `None` if it does not ask for that.
 pub fn orders(asked: Asked<'_>) -> Option<Result<Vec<Order>, Wrong>> {
     Some(match asked.method {
-        b"PURGE" => purge(asked),
-        b"BAN" => ban(asked),
-        b"URIBAN" => Ok(vec![asked.order(What::Uri { of_host: true, uri: Uri::Is(asked.target.into()) })]),
-        b"PURGEKEYS" => match by_keys(asked) {
+        b"PURGE" => asked.check(Method::Purge).and_then(|()| purge(asked)),
+        b"BAN" => asked.check(Method::Ban).and_then(|()| ban(asked)),
+        b"URIBAN" => asked
+            .check(Method::UriBan)
+            .map(|()| vec![asked.order(What::Uri { of_host: true, uri: Uri::Is(asked.target.into()) })]),
+        b"PURGEKEYS" => match asked.check(Method::PurgeKeys).and_then(|()| by_keys(asked)) {
             Ok(orders) if orders.is_empty() => Err(Wrong::Empty("xkey-purge".to_owned())),
             orders => orders,
         },
+        b"URLPURGE" => asked.check(Method::UrlPurge).map(|()| vec![asked.order(What::Page(asked.target.into()))]),
         b"GET" => Ok(vec![asked.order(of_target(helper_target(asked.target)?))]),
         _ => return None,
     })
@@ -74,12 +82,15 @@ fn helper_target(target: &[u8]) -> Option<&[u8]> {
 
 fn purge(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
     let mut orders = by_keys(asked)?;
-    for (field, of_pages) in [("X-Magento-Tags-Pattern", "X-Magento-Tags"), ("X-Pool", "X-Pool")] {
+    for (field, of_pages) in
+        [("X-Magento-Tags-Pattern", "X-Magento-Tags"), ("X-Pool", "X-Pool"), ("X-Cache-Tags-Pattern", "X-Cache-Tags")]
+    {
         if let Some(value) = asked.text(field)? {
             orders.push(asked.by_tags(value, of_pages)?);
         }
     }
     orders.extend(asked.tags()?);
+    orders.extend(other_tags(asked)?);
     if !orders.is_empty() {
         return Ok(orders);
     }
@@ -92,6 +103,12 @@ fn purge(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
         None | Some("default") => of_target(asked.target),
         Some("exact") => What::Page(target),
         Some("regex") => of_host(Uri::Matches(text("the URL", asked.target)?)),
+        Some(BAN_REGEX) => match asked.text("X-Ban-Regex")? {
+            Some(regex) => of_host(Uri::Matches(regex.to_owned())),
+            None => return Err(Wrong::Empty("X-Ban-Regex".to_owned())),
+        },
+        // It says so beside the tags.
+        Some("tags") => return Err(Wrong::Empty("X-Cache-Tags-Pattern".to_owned())),
         Some("prefix") => of_host(Uri::Like([&target[..], b"*"].concat())),
         Some("host") => What::Host,
         Some("all") => What::All,
@@ -99,17 +116,17 @@ fn purge(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
             return Err(Wrong::Unknown {
                 field: "X-Purge-Method",
                 value: other.to_owned(),
-                known: "default, exact, regex, prefix, host or all",
+                known: "default, exact, regex, ban-regex, tags, prefix, host or all",
             });
         }
     };
     let all_schemes = asked.text("X-Purge-Scheme")?.is_some_and(|value| value.eq_ignore_ascii_case("all"));
-    let what = match what {
-        What::Page(page) if all_schemes => of_host(Uri::Is(page)),
-        what => what,
-    };
-    Ok(vec![asked.order(what)])
+    let order = asked.order(what);
+    Ok(vec![if all_schemes { order.in_all_schemes() } else { order }])
 }
+
+/// `X-Purge-Method` where the expression is in a field of its own.
+const BAN_REGEX: &str = "ban-regex";
 
 /// A page, or what an asterisk at the end stands for: any bytes, or with a dot before it an expression.
 fn of_target(target: &[u8]) -> What {
@@ -140,19 +157,29 @@ fn ban(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
     if let Some(ban) = asked.text("X-Ban")? {
         orders.push(asked.ban(ban.split_ascii_whitespace().map(str::to_owned).collect())?);
     }
+    if let Some(regex) = asked.text("ApiPlatform-Ban-Regex")? {
+        orders.push(asked.by_tags(&patterns::of_api_platform(regex), "Cache-Tags")?);
+    }
     let parts = parts(asked)?;
     if parts.is_empty() {
         orders.extend(asked.tags()?);
-        for field in OTHER_TAGS {
-            if let Some(value) = asked.text(field)?.filter(|_| !asked.is_tag_field(field)) {
-                orders.push(asked.by_tags(value, field)?);
-            }
-        }
+        orders.extend(other_tags(asked)?);
     } else {
         orders.push(by_parts(asked, parts)?);
     }
     if orders.is_empty() {
         orders.push(asked.order(banned_target(asked.target)?));
+    }
+    Ok(orders)
+}
+
+/// What fields say that have the tags of pages, and are no tag fields here.
+fn other_tags(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
+    let mut orders = Vec::new();
+    for field in OTHER_TAGS {
+        if let Some(value) = asked.text(field)?.filter(|_| !asked.is_tag_field(field)) {
+            orders.push(asked.by_tags(value, field)?);
+        }
     }
     Ok(orders)
 }
@@ -206,11 +233,12 @@ fn parts<'a>(asked: Asked<'a>) -> Result<Vec<(&'static str, &'a str)>, Wrong> {
     Ok(parts)
 }
 
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("X-Host", "req.http.host"),
     ("X-Ban-Host", "req.http.host"),
     ("X-Url", "req.url"),
     ("X-Ban-Url", "req.url"),
+    ("X-Ban-Regex", "req.url"),
     ("X-Content-Type", "obj.http.content-type"),
     ("X-Site", "obj.http.X-Site"),
 ];
@@ -243,6 +271,12 @@ fn joined(tests: impl Iterator<Item = [String; 3]>) -> Vec<String> {
 impl<'a> Asked<'a> {
     fn order(&self, what: What) -> Order {
         Order { what, how: self.how() }
+    }
+
+    /// An error says that a field may say which pages are meant, and that this is not known.
+    fn check(&self, method: Method) -> Result<(), Wrong> {
+        let is_other = |name: &str| OTHER_TAGS.iter().any(|other| other.eq_ignore_ascii_case(name));
+        fields::check(self.fields, method, |name| self.is_tag_field(name) || is_other(name))
     }
 
     fn how(&self) -> How {
@@ -398,8 +432,16 @@ mod tests {
             ("PURGE /a\nX-Purge-Scheme: all", "here is /a"),
             (
                 "PURGE /\nX-Purge-Method: everything",
-                "wrong: \"X-Purge-Method: everything\" is unknown: it may be default, exact, regex, prefix, host or all",
+                "wrong: \"X-Purge-Method: everything\" is unknown: it may be default, exact, regex, ban-regex, tags, prefix, host or all",
             ),
+            ("PURGE /\nX-Purge-Method: ban-regex\nX-Ban-Regex: ^/t", "here ~ ^/t"),
+            (
+                "PURGE /\nX-Ban-Regex: ^/t",
+                "wrong: larder does not know the field \"X-Ban-Regex\" of a PURGE, which may say which pages are meant",
+            ),
+            ("PURGE /\nX-Purge-Method: ban-regex", "wrong: \"X-Ban-Regex\" is empty"),
+            ("PURGE /\nX-Purge-Method: tags", "wrong: \"X-Cache-Tags-Pattern\" is empty"),
+            ("URLPURGE /a*", "page /a*"),
             ("GET /purge/2026/hello/?a=1", "page /2026/hello/?a=1"),
             ("GET /purge/", "page /"),
             ("GET /purge/*", "here like /*"),
@@ -426,11 +468,39 @@ mod tests {
             ("PURGE /\nxkey:", "wrong: \"xkey\" is empty"),
             ("PURGE /\nxkey: ,", "wrong: \"xkey\" is empty"),
             ("PURGEKEYS /\nxkey-purge: a b\nxkey-softpurge: c", "tags a b; tags c, softly"),
-            ("PURGEKEYS /\nxkey: a", "wrong: \"xkey-purge\" is empty"),
+            ("PURGEKEYS /", "wrong: \"xkey-purge\" is empty"),
             ("BAN /\nxkey-purge: siteId_1", "tags siteId_1"),
             ("URIBAN /a?b", "here is /a?b"),
         ] {
             assert_eq!(shown(request), expected, "{request}");
+        }
+    }
+
+    /// Their fields need not be tag fields.
+    #[test]
+    fn tags_are_taken_from_the_fields_of_a_purge_too() {
+        let of = |field: &str, tags: &str| format!(r"ban obj.http.{field} ~ (^|[\s,])({tags})([\s,]|$)");
+        for (request, expected) in [
+            ("PURGE /\nPurge-Cache-Tags: node:1", of("Purge-Cache-Tags", r"node\:1")),
+            ("PURGE /\nX-Cache-Tags: a,b", of("X-Cache-Tags", "a|b")),
+            ("PURGE /\nX-Purge-Method: tags\nX-Cache-Tags-Pattern: p-1|home", of("X-Cache-Tags", r"p\-1|home")),
+            ("PURGE /\nX-Cache-Tags-Pattern: \\bp-1\\b", r"ban obj.http.X-Cache-Tags ~ \bp-1\b".to_owned()),
+        ] {
+            assert_eq!(shown(request), expected, "{request}");
+        }
+    }
+
+    #[test]
+    fn api_platform_bans_by_tags() {
+        for (regex, expected) in [
+            (r"(/books/1)($|\,)", "tags /books/1"),
+            (r"(/books|/books/1\.json)($|\,)", "tags /books /books/1.json"),
+            (r"(^|\,)/books($|\,)", "tags /books"),
+            (r"((^|\,)/books($|\,))|((^|\,)/books/1($|\,))", "tags /books /books/1"),
+            ("/books/.*", "ban obj.http.Cache-Tags ~ /books/.*"),
+            (r"(/a,b)($|\,)", "ban obj.http.Cache-Tags ~ (^|,)(/a,b)(,|$)"),
+        ] {
+            assert_eq!(shown(&format!("BAN /\nApiPlatform-Ban-Regex: {regex}")), expected, "{regex}");
         }
     }
 
@@ -474,6 +544,8 @@ mod tests {
                 "BAN /\nx-ban-url: /node/*\nx-ban-host: a.example",
                 "ban req.http.host ~ a.example && req.url ~ /node/*".to_owned(),
             ),
+            ("BAN /\nX-Ban-Regex: ^/t", "anywhere ~ ^/t".to_owned()),
+            ("BAN /\nX-Ban-Host: a\nX-Ban-Regex: ^/t", "ban req.http.host ~ a && req.url ~ ^/t".to_owned()),
             ("BAN /\nX-Ban: obj.http.a == b && obj.age > 1h", "ban obj.http.a == b && obj.age > 1h".to_owned()),
             ("BAN /\nX-Ban: obj.age > 1h\nX-Purge-Soft: 1", format!("wrong: {}", Wrong::SoftBan)),
             ("BAN /\nX-Url:", "wrong: \"X-Url\" is empty".to_owned()),

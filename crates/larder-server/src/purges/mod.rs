@@ -10,6 +10,7 @@ pub mod apis;
 pub mod by_origin;
 pub mod deeds;
 pub mod dialects;
+mod fields;
 mod patterns;
 pub mod said;
 pub mod wanted;
@@ -23,6 +24,16 @@ pub struct Order {
     pub what: What,
     /// Whether they are gone, or stale.
     pub how: How,
+}
+
+impl Order {
+    /// The same, but that a page goes by its URL, in all schemes, and not by the key of the scheme in which this is asked.
+    pub fn in_all_schemes(self) -> Self {
+        match self.what {
+            What::Page(page) => Self { what: What::Uri { of_host: true, uri: Uri::Is(page) }, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// Which pages are purged.
@@ -73,6 +84,14 @@ pub enum Wrong {
         value: String,
         /// What it may say.
         known: &'static str,
+    },
+    /// A field that may say which pages, and is no field of this method.
+    #[error("larder does not know the field \"{field}\" of a {method}, which may say which pages are meant")]
+    UnknownField {
+        /// Its name.
+        field: String,
+        /// The method.
+        method: &'static str,
     },
     /// A field that there is, but that larder cannot follow.
     #[error("\"{0}\" is not supported: purge by tag, by page or all")]

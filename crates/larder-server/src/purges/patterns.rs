@@ -26,6 +26,14 @@ pub fn tags(value: &[u8]) -> Option<Vec<Box<[u8]>>> {
     (!tags.is_empty()).then_some(tags)
 }
 
+/// What API Platform writes, with the borders of a whole tag: `(/a|/b)($|\,)` leaves out the one in front as it is sure to be
+/// there; older ones write `((^|\,)/a($|\,))|((^|\,)/b($|\,))`.
+pub fn of_api_platform(value: &str) -> String {
+    let value = value.replace(r"(^|\,)", "(^|,)").replace(r"($|\,)", "(,|$)");
+    let is_open = value.starts_with('(') && value.ends_with("(,|$)") && !value.contains("(^|,)");
+    if is_open { format!("(^|,){value}") } else { value }
+}
+
 /// What `|` separates outside of groups; `None` if groups do not close.
 fn split_alternatives(text: &[u8]) -> Option<Vec<&[u8]>> {
     let (mut parts, mut begin, mut depth, mut is_escaped) = (Vec::new(), 0, 0_usize, false);

@@ -260,6 +260,8 @@ fn what_is_wrong_purges_nothing_and_says_why() {
         ("BAN", "/", "Cache-Tags: a[\r\n", "Regex compile error"),
         ("BAN", "/", "X-Ban: obj.http.a\r\n", "Expected comparison operator"),
         ("PURGE", "/a", "xkey: ,\r\n", "\"xkey\" is empty"),
+        ("BAN", "/", "X-Ban-Tags: foo\r\n", "larder does not know the field \"X-Ban-Tags\" of a BAN"),
+        ("PURGE", "/", "X-Invalidate: foo\r\n", "larder does not know the field \"X-Invalidate\" of a PURGE"),
         // One of two is right.
         ("PURGEKEYS", "/a", "xkey-purge: one\r\nxkey-softpurge: ,\r\n", "\"xkey-softpurge\" is empty"),
         ("PURGE", "/a", "X-Magento-Tags-Pattern: (one\r\nX-Pool: a\r\n", "Regex compile error"),

@@ -363,3 +363,60 @@ fn purges_of_cdns_and_of_souin_and_mediawiki_are_taken() {
     assert_eq!(site.found("cdn.example", "/b"), "STALE");
     eventually("it is fetched", || site.found("cdn.example", "/b") == "HIT");
 }
+
+const BOOKS: &[Page] = &[
+    ("api.example", "/books", &["Cache-Tags: /books,/books/1,/books/12"]),
+    ("api.example", "/books/1", &["Cache-Tags: /books/1"]),
+    ("api.example", "/books/12", &["Cache-Tags: /books/12"]),
+];
+
+/// `VarnishPurger` of API Platform 3 and of 2.6, and its `VarnishXKeyPurger`.
+#[test]
+fn api_platform_bans_by_the_tags_of_its_resources() {
+    let site = Cached::start(BOOKS);
+    let ban = |regex: &str| format!("BAN / HTTP/1.1\nHost: 127.0.0.1\nApiPlatform-Ban-Regex: {regex}");
+    let one = &["api.example/books", "api.example/books/1"][..];
+    for (request, gone) in [
+        (ban(r"(/books/1)($|\,)"), one),
+        (ban(r"(^|\,)/books/1($|\,)"), one),
+        (ban(r"(/books|/authors/1)($|\,)"), &["api.example/books"]),
+        (ban(r"((^|\,)/books/12($|\,))|((^|\,)/authors/1($|\,))"), &["api.example/books", "api.example/books/12"]),
+        (ban(r"(/book)($|\,)"), &[]),
+        ("PURGE / HTTP/1.1\nHost: 127.0.0.1\nxkey: /books/1".to_owned(), one),
+    ] {
+        site.purges(&request, gone);
+    }
+}
+
+const PANEL: &[Page] = &[
+    ("blog.example", "/", &["X-Cache-Tags: p-1,home", "Purge-Cache-Tags: node:1 front"]),
+    ("blog.example", "/one", &["X-Cache-Tags: p-1", "Purge-Cache-Tags: node:1"]),
+    ("blog.example", "/twelve", &["X-Cache-Tags: p-12", "Purge-Cache-Tags: node:12"]),
+];
+
+/// `purge_tags()` of CloudPanel's plugin and of Proxy Cache Purge 5.4, and the module `purge_purger_http_tagsheader` of
+/// Drupal.
+#[test]
+fn tags_of_fields_that_nobody_names_are_banned() {
+    let site = Cached::start(PANEL);
+    let purge = |fields: &str| format!("PURGE / HTTP/1.1\nHost: blog.example\n{fields}");
+    let tags = |field: &str, tags: &str| format!(r"obj.http.{field} ~ (^|[\s,])({tags})([\s,]|$)");
+    let first = &["blog.example/", "blog.example/one"][..];
+    for (fields, ban, gone) in [
+        ("X-Cache-Tags: p-1", tags("X-Cache-Tags", r"p\-1"), first),
+        (
+            "X-Purge-Method: tags\nX-Cache-Tags-Pattern: p-12|home",
+            tags("X-Cache-Tags", r"p\-12|home"),
+            &["blog.example/", "blog.example/twelve"],
+        ),
+        ("Purge-Cache-Tags: node:1", tags("Purge-Cache-Tags", r"node\:1"), first),
+    ] {
+        site.bans(&purge(fields), &ban, gone);
+    }
+    let matching = purge("X-Purge-Method: ban-regex\nX-Ban-Regex: ^/(one|t)");
+    site.purges(&matching, &["blog.example/one", "blog.example/twelve"]);
+    // Breeze, as for Cloudways.
+    site.purges("URLPURGE /one HTTP/1.1\nHost: blog.example", &["blog.example/one"]);
+    let all = &["blog.example/", "blog.example/one", "blog.example/twelve"];
+    site.purges("PURGE /.* HTTP/1.1\nHost: blog.example", all);
+}
