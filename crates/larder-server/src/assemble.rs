@@ -87,7 +87,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     if !errors.is_empty() {
         return Err(errors);
     }
-    tags::tell_zones(&builder.site);
+    tags::tell_zones(&mut builder.site);
     let followed =
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();

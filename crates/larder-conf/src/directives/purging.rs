@@ -15,23 +15,34 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_litespeed", HSL, Args::Flag, Action::Level(litespeed)),
 ];
 
-/// `ADDRESS|NETWORK|key=SECRET...`, or `off`.
+/// `ADDRESS|NETWORK|key=SECRET... [scheme=all]`, or `off`.
 fn from(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     if d.args.len() == 1 && d.text(0) == "off" {
         level.purging().from = None;
         return Ok(());
     }
-    let mut rights = PurgeRights { span: d.span(), nets: Vec::new(), secrets: Vec::new() };
+    let mut rights = PurgeRights { span: d.span(), nets: Vec::new(), secrets: Vec::new(), all_schemes: false };
     for word in &d.args {
-        match word.text.strip_prefix("key=") {
-            Some(secret) => rights.secrets.push(secret_of(word, secret, cx)?),
-            None if word.text == "unix:" => {
+        match word.text.split_once('=') {
+            Some(("key", secret)) => rights.secrets.push(secret_of(word, secret, cx)?),
+            Some(("scheme", "all")) => rights.all_schemes = true,
+            Some(("scheme", _)) => {
+                return Err(Diagnostic::error(format!("invalid parameter \"{}\"", word.text))
+                    .at(word.span)
+                    .label("write \"scheme=all\": a purge of a page then holds for http and https"));
+            }
+            _ if word.text == "unix:" => {
                 return Err(Diagnostic::error("\"unix:\" is no network")
                     .at(word.span)
                     .label("clients of a unix socket have no address: give them a secret with \"key=\""));
             }
-            None => rights.nets.push(access::network(cx, d, word)?),
+            _ => rights.nets.push(access::network(cx, d, word)?),
         }
+    }
+    if rights.nets.is_empty() && rights.secrets.is_empty() {
+        return Err(Diagnostic::error("\"larder_purge_from\" names nobody who may purge")
+            .at(d.name.span)
+            .label("add an address, a network or \"key=\""));
     }
     level.purging().from = Some(rights);
     Ok(())

@@ -191,6 +191,8 @@ pub struct PurgeRights {
     pub nets: Vec<IpNet>,
     /// `key=`.
     pub secrets: Vec<String>,
+    /// `scheme=all`: a page goes by its URL, in both schemes.
+    pub all_schemes: bool,
 }
 
 /// `larder_cache_tags`.

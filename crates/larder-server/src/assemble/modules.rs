@@ -36,7 +36,7 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
             .zip(link.md5.as_ref())
             .map(|(link, md5)| (builder.text(link), builder.text(md5))),
         ban: modules.ban.as_ref().and_then(|rule| ban(builder, rule)),
-        purging: settings.purging.from.as_ref().map(|rights| purging(rights, &settings.purging)),
+        purging: settings.purging.from.as_ref().map(purging),
         uid_reset: slot.map(|slot| Text::new(vec![Part::Var(Var::Slot(slot))])),
     }
 }
@@ -50,11 +50,12 @@ fn ban(builder: &mut Builder, rule: &model::BanRule) -> Option<BanRule> {
     Some(BanRule { zone, method, text, from: origins::networks(&rule.from) })
 }
 
-fn purging(rights: &model::PurgeRights, purging: &model::Purging) -> PurgeRule {
+fn purging(rights: &model::PurgeRights) -> PurgeRule {
     PurgeRule {
         nets: rights.nets.clone(),
         secrets: rights.secrets.iter().map(|secret| secret.as_bytes().into()).collect(),
-        tag_fields: purging.tag_names().into_iter().map(Box::from).collect(),
+        all_schemes: rights.all_schemes,
+        tag_fields: Arc::default(),
     }
 }
 

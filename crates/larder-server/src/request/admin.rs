@@ -14,7 +14,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::purges::apis::{self, Api, Form, Said};
 use crate::purges::deeds::{self, Deed};
 use crate::purges::wanted::NO_TAGS;
-use crate::purges::{Order, What, dialects};
+use crate::purges::{Order, What, dialects, said};
 
 use super::purge_from::{Purges, may_purge, nothing, told};
 use super::{Slow, Step, store};
@@ -86,10 +86,10 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 
 fn by_api(api: &Api, body: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let tag_fields = tag_fields(cx);
-    let said = api.said(apis::Asked { fields: &ex.asked.head.fields, tag_fields: &tag_fields, body });
-    let form = api.form(said.as_ref().ok(), id(ex, cx));
-    let deeds = said.and_then(|said| match said {
-        Said::Wanted(wanted) => wanted.planned(&cx.site().caches.zones),
+    let words = api.said(apis::Asked { fields: &ex.asked.head.fields, tag_fields: &tag_fields, body });
+    let form = api.form(words.as_ref().ok(), id(ex, cx));
+    let deeds = words.and_then(|words| match words {
+        Said::Wanted(wanted) => Ok((wanted.planned(&cx.site().caches.zones)?, wanted.said())),
         Said::Order(order) => planned(vec![order], ex, cx),
     });
     purged(deeds, form, ex, cx)
@@ -111,8 +111,9 @@ fn by_plugin(ex: &mut Exchange, cx: &Cx) -> Step {
     purged(deeds, Form::Text, ex, cx)
 }
 
-/// What has to be done in all zones for what plugins say. A page goes by its URL, as nothing here makes its key.
-fn planned(orders: Vec<Order>, ex: &Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
+/// What has to be done in all zones for what plugins say, and that in words. A page goes by its URL, as nothing here makes its key.
+fn planned(orders: Vec<Order>, ex: &Exchange, cx: &Cx) -> Result<(Vec<Deed>, String), String> {
+    let said = said::of_orders(&orders);
     let zones = &cx.site().caches.zones;
     let host = store::host_of(ex, cx);
     let mut all = Vec::new();
@@ -129,12 +130,12 @@ fn planned(orders: Vec<Order>, ex: &Exchange, cx: &Cx) -> Result<Vec<Deed>, Stri
         }
         all.extend(deeds::meant(what, how, host)?);
     }
-    Ok(deeds::in_zones(&all, zones))
+    Ok((deeds::in_zones(&all, zones), said))
 }
 
-fn purged(deeds: Result<Vec<Deed>, String>, form: Form, ex: &mut Exchange, cx: &Cx) -> Step {
+fn purged(deeds: Result<(Vec<Deed>, String), String>, form: Form, ex: &mut Exchange, cx: &Cx) -> Step {
     match deeds {
-        Ok(deeds) => Slow::PurgePages(Box::new(Purges { deeds, form })).into(),
+        Ok((deeds, said)) => Slow::PurgePages(Box::new(Purges { deeds, said, form })).into(),
         Err(why) => nothing(&why, &form, ex, cx),
     }
 }

@@ -28,7 +28,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     match purge_from::asked(ex, cx) {
         None => {}
         Some(Ok(step)) => return step,
-        Some(Err(refused)) => return unless_allowed(refused, ex, cx),
+        Some(Err(forbidden)) => return unless_allowed(forbidden, ex, cx),
     }
     match &cx.loc(ex).handler {
         Handler::Static => files::serve(ex, cx),
@@ -68,11 +68,14 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// `refused`, unless `*_cache_purge` lets the request purge.
-fn unless_allowed(refused: Step, ex: &mut Exchange, cx: &Cx) -> Step {
+/// Refuses the request, unless `*_cache_purge` lets it purge.
+fn unless_allowed(forbidden: purge_from::Forbidden, ex: &mut Exchange, cx: &Cx) -> Step {
     match &cx.loc(ex).handler {
         Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
-        handler => handler.origin().and_then(|origin| purge::asked(origin, ex, cx)).unwrap_or(refused),
+        handler => match handler.origin().and_then(|origin| purge::asked(origin, ex, cx)) {
+            Some(step) => step,
+            None => purge_from::refused(forbidden, ex, cx),
+        },
     }
 }
 

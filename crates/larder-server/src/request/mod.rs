@@ -49,6 +49,7 @@ pub mod pump;
 pub mod purge;
 pub mod purge_by_origin;
 pub mod purge_from;
+mod purge_site;
 pub mod reasons;
 pub mod receive;
 pub mod recode;

@@ -24,9 +24,7 @@ pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec
     for name in by_origin::FIELDS {
         own.remove(name);
     }
-    let has_tags = !purging.tag_names().is_empty();
-    let deeds =
-        orders.map_err(|wrong| wrong.to_string()).and_then(|orders| purge_from::planned(orders, has_tags, ex, cx));
+    let deeds = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| purge_from::planned(orders, ex, cx));
     match deeds {
         Ok(deeds) => Some(deeds).filter(|deeds| !deeds.is_empty()),
         Err(why) => {

@@ -15,34 +15,49 @@ use crate::exchange::Exchange;
 use crate::policy::directives;
 use crate::purges::apis::Form;
 use crate::purges::deeds::{self, Deed, Meant};
-use crate::purges::{Order, What, Wrong, dialects};
+use crate::purges::{Order, What, Wrong, dialects, said};
 use crate::site::{Handler, Keeps, PurgeRule};
 
-use super::{Content, Response, Slow, Step, Synth, store};
+use super::{Content, Response, Slow, Step, purge_site, store};
 
 /// What is carried out for one request, all of it or nothing.
 pub struct Purges {
     /// What is done.
     pub deeds: Vec<Deed>,
+    /// What was asked for, for the log.
+    pub said: String,
     /// How the client is told of it.
     pub form: Form,
 }
 
-/// The step for a request that purges; `None` for every other request. The error is the step for one that may not, unless
-/// another directive lets it.
-pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Step>> {
+/// A request that may not purge, unless another directive lets it.
+pub struct Forbidden;
+
+/// The step for a request that purges; `None` for every other request.
+pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Forbidden>> {
     let rule = cx.loc(ex).modules.purging.as_ref()?;
     let orders = orders(rule, ex)?;
     if !may_purge(rule, ex) {
-        let refused = Step::Synth(Synth::Status(status::FORBIDDEN));
-        return dialects::is_purge_method(crate::vars::method_name(ex)).then_some(Err(refused));
+        return dialects::is_purge_method(crate::vars::method_name(ex)).then_some(Err(Forbidden));
     }
-    let has_tags = !rule.tag_fields.is_empty();
-    let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| planned(orders, has_tags, ex, cx));
+    let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| {
+        purge_site::check(&orders, ex, cx)?;
+        let said = said::of_orders(&orders);
+        planned(orders, ex, cx).map(|deeds| Purges { deeds, said, form: Form::Text })
+    });
     Some(Ok(match purges {
-        Ok(deeds) => Slow::PurgePages(Box::new(Purges { deeds, form: Form::Text })).into(),
+        Ok(purges) => Slow::PurgePages(Box::new(purges)).into(),
         Err(why) => nothing(&why, &Form::Text, ex, cx),
     }))
+}
+
+/// The answer to a request that may not purge.
+pub fn refused(_: Forbidden, ex: &mut Exchange, cx: &Cx) -> Step {
+    let why = if says_secret(&ex.asked.head.fields) { "the secret is another" } else { "it sent no secret" };
+    let text = format_args!("access forbidden by \"larder_purge_from\": the client's address may not purge, and {why}");
+    cx.local.logs.error(cx, ex, LogLevel::Error, text);
+    let text = "403: this client may not purge (larder_purge_from)\n".to_owned();
+    told(status::FORBIDDEN, text, &Form::Text, ex)
 }
 
 /// Whether the request purges, or would if it might.
@@ -58,11 +73,15 @@ fn orders(rule: &PurgeRule, ex: &Exchange) -> Option<Result<Vec<Order>, Wrong>> 
     if ex.is_sub() {
         return None;
     }
-    dialects::orders(dialects::Asked {
+    let orders = dialects::orders(dialects::Asked {
         method: crate::vars::method_name(ex),
         target: ex.asked.head.target(),
         fields: &ex.asked.head.fields,
         tag_fields: &rule.tag_fields,
+    })?;
+    Some(match orders {
+        Ok(orders) if rule.all_schemes => Ok(orders.into_iter().map(Order::in_all_schemes).collect()),
+        orders => orders,
     })
 }
 
@@ -74,9 +93,17 @@ pub fn may_purge(rule: &PurgeRule, ex: &Exchange) -> bool {
 
 /// Whether a field says one of the secrets. How long that takes says nothing of them but their length.
 fn knows_secret(secrets: &[Box<[u8]>], fields: &Fields) -> bool {
+    said_secrets(fields).any(|said| secrets.iter().fold(false, |knows, secret| knows | bool::from(secret.ct_eq(said))))
+}
+
+/// Whether a field says anything that may be a secret.
+fn says_secret(fields: &Fields) -> bool {
+    said_secrets(fields).next().is_some()
+}
+
+fn said_secrets(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     let named = SECRET_FIELDS.iter().flat_map(|name| fields.get_all(name));
-    let mut said = fields.get_all("Authorization").filter_map(bearer).chain(named);
-    said.any(|said| secrets.iter().fold(false, |knows, secret| knows | bool::from(secret.ct_eq(said))))
+    fields.get_all("Authorization").filter_map(bearer).chain(named)
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -89,7 +116,7 @@ const BEARER: &[u8] = b"Bearer ";
 const SECRET_FIELDS: [&str; 5] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "X-Auth-Key", "X-Invalidate-Token"];
 
 /// What has to be done for these orders. An error says why one of them cannot be carried out, and then none is.
-pub fn planned(orders: Vec<Order>, has_tags: bool, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
+pub fn planned(orders: Vec<Order>, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
     let zones = zones(ex, cx)?;
     let host: Box<[u8]> = store::host_of(ex, cx).into();
     let mut deeds = Vec::new();
@@ -102,8 +129,8 @@ pub fn planned(orders: Vec<Order>, has_tags: bool, ex: &mut Exchange, cx: &Cx) -
             deeds.extend(deeds::in_zones(&keys, [cx.zone(zone)]));
             continue;
         }
-        if matches!(what, What::Tags(_)) && !has_tags {
-            return Err("pages have no tags here: \"larder_cache_tags\" is off".to_owned());
+        if matches!(what, What::Tags(_)) && !zones.iter().any(|zone| cx.zone(*zone).has_tags()) {
+            return Err(format!("no page of {} has tags: see \"larder_cache_tags\"", purge_site::server(ex, cx)));
         }
         deeds.extend(deeds::in_zones(&deeds::meant(what, how, &host)?, zones.iter().map(|zone| cx.zone(*zone))));
     }
@@ -150,7 +177,7 @@ fn zones(ex: &mut Exchange, cx: &Cx) -> Result<Vec<usize>, String> {
 
 /// Does it, and says so when it holds everywhere, and disks have noted it, or cannot.
 pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Purges { deeds, form } = purges;
+    let Purges { deeds, said, form } = purges;
     let (noted, now) = (deeds::noted(&deeds), cx.now());
     let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
     let done = match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
@@ -159,7 +186,7 @@ pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
     };
     match bans::kept(&noted).await {
         Ok(()) => {
-            cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("purged: {} pages", done.pages));
+            cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{}", said::line(&said, &done)));
             told(status::OK, form.done(&done), &form, ex)
         }
         Err(why) => failed(&why.to_string(), &form, ex, cx),

@@ -63,6 +63,12 @@ impl NameTable {
 }
 
 impl NameTable {
+    /// The servers that have a name, each as often as it has.
+    pub fn servers(&self) -> impl Iterator<Item = usize> {
+        let lists = self.suffixes.iter().chain(&self.prefixes).map(|(_, server)| *server);
+        self.exact.values().copied().chain(lists).chain(self.regexes.iter().map(|(_, server)| *server))
+    }
+
     /// Whether some host leads to another server than this one. Regular expressions are always asked, as their groups are
     /// variables.
     pub fn leads_away_from(&self, server: usize) -> bool {

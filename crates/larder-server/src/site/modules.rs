@@ -49,8 +49,10 @@ pub struct PurgeRule {
     pub nets: Vec<IpNet>,
     /// The secrets of others who may.
     pub secrets: Vec<Box<[u8]>>,
-    /// The fields of answers that have the tags of pages.
-    pub tag_fields: Vec<Box<str>>,
+    /// Whether a page goes by its URL, in all schemes.
+    pub all_schemes: bool,
+    /// The fields that have the tags of pages in the zones of this server; known when all zones are.
+    pub tag_fields: Arc<[Box<str>]>,
 }
 
 /// `sub_filter` of a location.

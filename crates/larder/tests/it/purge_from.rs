@@ -93,6 +93,7 @@ fn without_the_directive_methods_and_paths_are_the_origins() {
 
 const SHOWN: &str = "
     proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;
     server {
         listen 127.0.0.1:{PORT};
         add_header X-Cache $upstream_cache_status;
@@ -105,6 +106,12 @@ const SHOWN: &str = "
         location /passed/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; proxy_pass_header surrogate-key; }
         location /named/ { proxy_pass http://{ORIGIN}; larder_cache_tags X-Tags; }
         location /off/ { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; larder_cache_tags off; }
+    }
+    server {
+        listen 127.0.0.1:{PORT2};
+        server_name untagged;
+        proxy_cache others;
+        location / { proxy_pass http://{ORIGIN}; larder_purge_from 127.0.0.1; larder_cache_tags off; }
     }";
 
 #[test]
@@ -126,12 +133,139 @@ fn visitors_do_not_see_the_tags_that_pages_are_purged_by() {
             assert_eq!((response.field("Surrogate-Key"), response.field("X-Tags")), (key, tags), "{path}");
         }
     }
-    let off = site.ask("PURGE", "/off/a", "Surrogate-Key: one\r\n");
-    assert_eq!(
-        (off.status, &*text(&off)),
-        (400, "Nothing is purged: pages have no tags here: \"larder_cache_tags\" is off\n")
-    );
-    assert_eq!(cached(&site.get("/off/a")), "HIT");
+    let mut other = larder_testkit::Client::connect(site.setup().other_address()).unwrap();
+    other.send(b"PURGE / HTTP/1.1\r\nHost: a\r\nSurrogate-Key: one\r\n\r\n").unwrap();
+    let off = other.read_response("PURGE").unwrap();
+    let why = "Nothing is purged: no page of the server \"untagged\" has tags: see \"larder_cache_tags\"\n";
+    assert_eq!((off.status, &*text(&off)), (400, why));
+}
+
+/// A purge may come in where the name of its field is not said.
+#[test]
+fn the_tags_of_all_locations_of_a_server_are_known_to_its_purges() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = start(&origin, SHOWN);
+    for (path, pages) in [("/purged/", 1), ("/off/", 1)] {
+        fill(&site, &["/named/a"]);
+        let told = text(&site.ask("PURGE", path, "X-Tags: all\r\n"));
+        assert!(told.starts_with(&purged(pages)), "{path} {told}");
+        assert_eq!(cached(&site.get("/named/a")), "MISS", "{path}");
+    }
+}
+
+/// With a key by scheme the page of the other scheme stays.
+#[test]
+fn a_page_goes_in_all_schemes_where_that_is_said() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let keyed = RIGHTS.replace("proxy_cache_key $uri", "proxy_cache_key $http_x_scheme$uri");
+    let with_all = keyed.replace("192.0.2.1 127.0.0.0/8", "127.0.0.0/8 scheme=all");
+    for (http, purge, after) in [
+        (&keyed, "PURGE", ["MISS", "HIT"]),
+        (&with_all, "PURGE", ["MISS", "MISS"]),
+        (&with_all, "URLPURGE", ["MISS", "MISS"]),
+    ] {
+        let site = start(&origin, http);
+        let found = |scheme: &str| cached(&site.ask("GET", "/mine/a", &format!("X-Scheme: {scheme}\r\n"))).to_owned();
+        for scheme in ["http", "https"] {
+            eventually("the page to be stored", || found(scheme) == "HIT");
+        }
+        assert_eq!(site.ask(purge, "/mine/a", "X-Scheme: http\r\n").status, 200);
+        assert_eq!(["http", "https"].map(found), after, "{purge} {http}");
+    }
+}
+
+const SEVERAL: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;
+    proxy_cache_valid 200 1h;
+    proxy_cache_key $host$request_uri;
+    add_header X-Cache $upstream_cache_status;
+    larder_purge_from 127.0.0.1;
+    server {
+        listen 127.0.0.1:{PORT};
+        server_name first.test;
+        location / { proxy_pass http://{ORIGIN}; proxy_cache pages; }
+    }
+    server {
+        listen 127.0.0.1:{PORT};
+        server_name second.test{NAMES};
+        location / { proxy_pass http://{ORIGIN}; proxy_cache others; }
+    }
+    server {
+        listen 127.0.0.1:{PORT};
+        server_name third.test;
+        location / { root {DIR}; }
+    }";
+
+/// Plugins that only know the address of the cache ask for it as a host.
+#[test]
+fn a_purge_that_names_no_server_is_not_another_sites() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = Setup::new().name("ORIGIN", origin.address()).name("NAMES", "").start(SEVERAL);
+    let ask = |site: &Site, method: &str, host: &str, path: &str, fields: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+        site.exchange(method, request)
+    };
+    let found = |site: &Site, host: &str| cached(&ask(site, "GET", host, "/a", "")).to_owned();
+    let hosts = ["first.test", "second.test"];
+    let fill = |site: &Site| hosts.iter().for_each(|host| eventually("a page", || found(site, host) == "HIT"));
+    let why = "Nothing is purged: no \"server_name\" is \"127.0.0.1\", so that the server \"first.test\" was asked, \
+               which does not know the pages of \"second.test\": add the name to the server that is meant, or let that \
+               listen for purges at an address of its own\n";
+    for (method, fields) in [("PURGE", "Surrogate-Key: one\r\n"), ("BAN", ""), ("BAN", "X-Ban: obj.status == 200\r\n")]
+    {
+        fill(&site);
+        let refused = ask(&site, method, "127.0.0.1", "/", fields);
+        assert_eq!((refused.status, &*text(&refused)), (400, why), "{method} {fields}");
+        assert_eq!(hosts.map(|host| found(&site, host)), ["HIT", "HIT"], "{method} {fields}");
+    }
+    // What means one host cannot mean another site.
+    assert_eq!(ask(&site, "PURGE", "127.0.0.1", "/a", "").status, 200);
+    let third = ask(&site, "PURGE", "third.test", "/a", "");
+    let why = "Nothing is purged: no location of the server \"third.test\" has a cache\n";
+    assert_eq!((third.status, &*text(&third)), (400, why));
+    drop(site);
+    let site = Setup::new().name("ORIGIN", origin.address()).name("NAMES", " 127.0.0.1").start(SEVERAL);
+    fill(&site);
+    assert_eq!(ask(&site, "PURGE", "127.0.0.1", "/", "Surrogate-Key: one\r\n").status, 200);
+    assert_eq!(hosts.map(|host| found(&site, host)), ["HIT", "MISS"]);
+}
+
+#[test]
+fn a_refused_purge_says_so_to_the_client_and_to_the_log() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let site = start(&origin, RIGHTS);
+    for (path, fields, why) in [
+        ("/theirs/a", "", "the client's address may not purge, and it sent no secret"),
+        ("/key/a", "X-Larder-Key: another\r\n", "the client's address may not purge, and the secret is another"),
+    ] {
+        let refused = site.ask("PURGE", path, fields);
+        let text = text(&refused);
+        assert_eq!(
+            (refused.status, refused.field("Content-Type"), &*text),
+            (403, Some("text/plain"), "403: this client may not purge (larder_purge_from)\n")
+        );
+        site.wait_for_log(&format!("access forbidden by \"larder_purge_from\": {why}"));
+    }
+}
+
+#[test]
+fn a_log_says_what_was_purged() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", tagged("page"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(SITE);
+    for (method, path, fields, line) in [
+        ("PURGE", "/", "Surrogate-Key: one a\"b\r\n", r#"purged: tags one a\"b: 0 pages"#),
+        ("BAN", "/", "X-Ban: obj.http.x == a\r\n", "banned: obj.http.x == a"),
+        ("PURGE", "/b*", "X-Purge-Soft: 1\r\n", "purged: URLs like /b*, softly: 0 pages"),
+    ] {
+        assert_eq!(site.ask(method, path, fields).status, 200, "{fields}");
+        site.wait_for_log(line);
+    }
 }
 
 const SITE: &str = "
