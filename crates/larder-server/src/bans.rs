@@ -194,10 +194,13 @@ impl Condition<Object> for Compiled {
     }
 
     fn holds(&self, page: &Object, request: &Asking<'_>, made_at: Time) -> bool {
-        self.tests.iter().all(|(test, regex)| match (&test.operand, regex) {
+        self.tests.iter().all(|(test, regex)| match (&test.operand, &test.field) {
             (Operand::Seconds(limit), _) => compare_time(test, *limit, page, made_at.secs_f64()),
-            (Operand::Text(text), regex) => {
-                compare_text(test.operator, text, regex.as_ref(), subject(&test.field, page, request).as_deref())
+            (Operand::Text(text), Field::ObjLines(name)) => {
+                compare_lines(test.operator, text, regex.as_ref(), page.fields.get_all(name))
+            }
+            (Operand::Text(text), field) => {
+                compare_text(test.operator, text, regex.as_ref(), subject(field, page, request).as_deref())
             }
         })
     }
@@ -210,8 +213,34 @@ fn subject<'a>(field: &Field, page: &'a Object, request: &Asking<'a>) -> Option<
         Field::ReqHttp(name) => request.fields.get(name)?.into(),
         Field::ObjHttp(name) => page.fields.get(name)?.into(),
         Field::ObjStatus => page.status.to_string().into_bytes().into(),
-        Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit => return None,
+        Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit | Field::ObjLines(_) => {
+            return None;
+        }
     })
+}
+
+/// Whether one of the lines is or matches the operand; with `!=` and `!~`, whether none does. A field without lines is as one
+/// that is not there.
+fn compare_lines<'a>(
+    operator: Operator,
+    operand: &str,
+    regex: Option<&Regex>,
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return compare_text(operator, operand, regex, None);
+    }
+    let compare = |line| compare_text(operator, operand, regex, Some(line));
+    match operator {
+        Operator::NotEqual | Operator::MatchesNot => lines.all(compare),
+        Operator::Equal
+        | Operator::Matches
+        | Operator::Above
+        | Operator::AtLeast
+        | Operator::Below
+        | Operator::AtMost => lines.any(compare),
+    }
 }
 
 /// What is not there differs from everything, and matches nothing, nor does it match nothing. A regular expression that
@@ -239,7 +268,7 @@ fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
             Some(hit_at) => made_at - hit_at.secs_f64(),
             None => return page.may_have_been_hit(),
         },
-        Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
+        Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) | Field::ObjLines(_) => return false,
     };
     match test.operator {
         Operator::Equal => found == limit,
@@ -274,7 +303,7 @@ mod tests {
         let (writer, body) = zone.body(b"a", Some(0), None);
         writer.finish();
         let mut fields = Fields::new();
-        for (name, value) in [("Age", "100"), ("X-Tags", "a,b"), ("Empty", "")] {
+        for (name, value) in [("Age", "100"), ("X-Tags", "a,b"), ("Empty", ""), ("X-Tags", "c")] {
             fields.push(name.as_bytes(), value.as_bytes());
         }
         Object {
@@ -314,7 +343,17 @@ mod tests {
             ("obj.http.empty != a", true),
             ("obj.http.empty !~ .", true),
             ("obj.http.x-tags ~ (^|,)b(,|$)", true),
+            // Of several lines the first alone, as in Varnish.
             ("obj.http.x-tags ~ (^|,)c(,|$)", false),
+            ("obj.lines.x-tags ~ (^|,)b(,|$)", true),
+            ("obj.lines.x-tags ~ (^|,)c(,|$)", true),
+            ("obj.lines.x-tags ~ (^|,)d(,|$)", false),
+            ("obj.lines.x-tags !~ c", false),
+            ("obj.lines.x-tags !~ d", true),
+            ("obj.lines.x-tags == c", true),
+            ("obj.lines.x-tags != c", false),
+            ("obj.lines.none ~ .", false),
+            ("obj.lines.none != c", true),
             ("obj.status == 404", true),
             ("obj.status ~ ^4", true),
             ("obj.status != 404", false),

@@ -33,8 +33,10 @@ pub enum Field {
     ReqHttp(String),
     /// `obj.status`
     ObjStatus,
-    /// `obj.http.NAME`
+    /// `obj.http.NAME`: the first line of the header.
     ObjHttp(String),
+    /// `obj.lines.NAME`, which Varnish does not have: each line of the header.
+    ObjLines(String),
     /// `obj.ttl`
     ObjTtl,
     /// `obj.age`
@@ -241,18 +243,24 @@ impl Field {
             "obj.grace" => Self::ObjGrace,
             "obj.keep" => Self::ObjKeep,
             "obj.last_hit" => Self::ObjLastHit,
-            other => match (other.strip_prefix("req.http."), other.strip_prefix("obj.http.")) {
-                (Some(name), _) => Self::ReqHttp(header("req.http.", name)?),
-                (_, Some(name)) => Self::ObjHttp(header("obj.http.", name)?),
-                (None, None) => return Err(BanError::Field(other.to_owned())),
-            },
+            other => {
+                if let Some(name) = other.strip_prefix("req.http.") {
+                    Self::ReqHttp(header("req.http.", name)?)
+                } else if let Some(name) = other.strip_prefix("obj.http.") {
+                    Self::ObjHttp(header("obj.http.", name)?)
+                } else if let Some(name) = other.strip_prefix("obj.lines.") {
+                    Self::ObjLines(header("obj.lines.", name)?)
+                } else {
+                    return Err(BanError::Field(other.to_owned()));
+                }
+            }
         })
     }
 
     fn is_time(&self) -> bool {
         match self {
             Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep | Self::ObjLastHit => true,
-            Self::ReqUrl | Self::ReqHttp(_) | Self::ObjStatus | Self::ObjHttp(_) => false,
+            Self::ReqUrl | Self::ReqHttp(_) | Self::ObjStatus | Self::ObjHttp(_) | Self::ObjLines(_) => false,
         }
     }
 }
@@ -298,6 +306,7 @@ impl fmt::Display for Field {
             Self::ReqHttp(name) => write!(f, "req.http.{name}"),
             Self::ObjStatus => f.write_str("obj.status"),
             Self::ObjHttp(name) => write!(f, "obj.http.{name}"),
+            Self::ObjLines(name) => write!(f, "obj.lines.{name}"),
             Self::ObjTtl => f.write_str("obj.ttl"),
             Self::ObjAge => f.write_str("obj.age"),
             Self::ObjGrace => f.write_str("obj.grace"),
@@ -344,6 +353,8 @@ mod tests {
                 "req.http.host == a && obj.http.x-tags ~ (^|,)a(,|$)",
                 Ok("req.http.host == a && obj.http.x-tags ~ (^|,)a(,|$)"),
             ),
+            ("obj.lines.xkey ~ a", Ok("obj.lines.xkey ~ a")),
+            ("obj.lines. ~ a", Err("Missing header name: \"obj.lines.\"")),
             ("obj.status != 200", Ok("obj.status != 200")),
             ("obj.age >= 3600s && obj.ttl < 90s", Ok("obj.age >= 1h && obj.ttl < 90s")),
             ("obj.grace == 1500ms", Ok("obj.grace == 1.500s")),
