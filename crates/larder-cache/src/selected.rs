@@ -111,7 +111,7 @@ impl Condition<Object> for Purge {
             | Selection::KeyPrefix(_)
             | Selection::Host(_)
             | Selection::Tags(_)
-            | Selection::Url { uri: UriTest::Is(_) | UriTest::Like(_), .. } => 0,
+            | Selection::Url { uri: UriTest::Is(_) | UriTest::Like(_) | UriTest::Begins(_), .. } => 0,
         };
         // Its words, and what was made of them.
         size_of::<Self>() + self.words.len() * 2 + size_of_val(&*self.tags) + regex

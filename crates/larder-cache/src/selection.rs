@@ -9,6 +9,7 @@
 //! | `tag FIELD,... TAG...` | with one of these tags in one of these fields                           |
 //! | `url HOST is URI`      | of this URI, on this host, or on all for `*`                            |
 //! | `url HOST like URI`    | the same, where `*` stands for any bytes                                |
+//! | `url HOST begins URI`  | the same for URIs that begin so                                         |
 //! | `url HOST ~ REGEX`     | the same for a regular expression that is found in the URI              |
 //!
 //! `purge hard` or `purge soft` comes before that. In a word, `%` and two hexadecimal digits are a byte that is not
@@ -48,6 +49,8 @@ pub enum UriTest {
     Is(Box<[u8]>),
     /// That it is this, where `*` stands for any bytes.
     Like(Box<[u8]>),
+    /// That it begins with this.
+    Begins(Box<[u8]>),
     /// That this is found in it.
     Matches(Arc<dyn Pattern>),
 }
@@ -100,6 +103,7 @@ impl Selection {
                 let (relation, text) = match uri {
                     UriTest::Is(text) => ("is", &**text),
                     UriTest::Like(text) => ("like", &**text),
+                    UriTest::Begins(text) => ("begins", &**text),
                     UriTest::Matches(pattern) => ("~", pattern.text().as_bytes()),
                 };
                 put_all(&mut words, "url", [host.as_deref().unwrap_or(b"*"), relation.as_bytes(), text]);
@@ -138,6 +142,7 @@ impl Selection {
                 uri: match &**relation {
                     b"is" => UriTest::Is(text.clone()),
                     b"like" => UriTest::Like(text.clone()),
+                    b"begins" => UriTest::Begins(text.clone()),
                     b"~" => UriTest::Matches(compile(str::from_utf8(text).ok()?)?),
                     _ => return None,
                 },
@@ -159,6 +164,7 @@ impl UriTest {
         match self {
             Self::Is(text) => **text == *uri,
             Self::Like(pattern) => is_like(uri, pattern),
+            Self::Begins(start) => uri.starts_with(start),
             Self::Matches(pattern) => pattern.is_in(uri).unwrap_or(true),
         }
     }
@@ -254,6 +260,7 @@ mod tests {
             ),
             (url(None, UriTest::Is(bytes("/a"))), How::Hard, "purge hard url * is /a"),
             (url(Some("a"), UriTest::Like(bytes("/*x"))), How::Hard, "purge hard url a like /*x"),
+            (url(None, UriTest::Begins(bytes("/*"))), How::Hard, "purge hard url * begins /*"),
             (
                 url(Some("a"), UriTest::Matches(compile("^/ü").expect("it is one"))),
                 How::Soft,
@@ -318,6 +325,9 @@ mod tests {
         ] {
             let test = UriTest::Like(pattern.as_bytes().into());
             assert_eq!(test.holds(text.as_bytes()), expected, "{pattern} {text}");
+        }
+        for (text, expected) in [("/a*", true), ("/a*b", true), ("/ab", false), ("/a", false)] {
+            assert_eq!(UriTest::Begins(Box::from(*b"/a*")).holds(text.as_bytes()), expected, "{text}");
         }
         assert!(UriTest::Matches(Arc::new(Word("endless".to_owned()))).holds(b"/"), "what cannot be told holds");
     }

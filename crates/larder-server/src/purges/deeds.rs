@@ -92,7 +92,7 @@ pub fn meant(what: What, how: How, host: &[u8]) -> Result<Vec<Meant>, String> {
 
 fn uri_test(uri: Uri) -> Result<UriTest, String> {
     let bytes = match &uri {
-        Uri::Is(text) | Uri::Like(text) => text.len(),
+        Uri::Is(text) | Uri::Like(text) | Uri::Begins(text) => text.len(),
         Uri::Matches(text) => text.len(),
     };
     if bytes > URI_BYTES_MAX {
@@ -101,6 +101,7 @@ fn uri_test(uri: Uri) -> Result<UriTest, String> {
     Ok(match uri {
         Uri::Is(text) => UriTest::Is(text.into()),
         Uri::Like(text) => UriTest::Like(text.into()),
+        Uri::Begins(text) => UriTest::Begins(text.into()),
         Uri::Matches(text) => UriTest::Matches(bans::pattern(&text).map_err(|refused| refused.to_string())?),
     })
 }

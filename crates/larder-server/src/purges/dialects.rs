@@ -109,7 +109,7 @@ fn purge(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
         },
         // It says so beside the tags.
         Some("tags") => return Err(Wrong::Empty("X-Cache-Tags-Pattern".to_owned())),
-        Some("prefix") => of_host(Uri::Like([&target[..], b"*"].concat())),
+        Some("prefix") => of_host(Uri::Begins(target)),
         Some("host") => What::Host,
         Some("all") => What::All,
         Some(other) => {
@@ -403,6 +403,7 @@ mod tests {
                 let uri = match uri {
                     Uri::Is(uri) => format!("is {}", text(uri)),
                     Uri::Like(uri) => format!("like {}", text(uri)),
+                    Uri::Begins(uri) => format!("begins {}", text(uri)),
                     Uri::Matches(uri) => format!("~ {uri}"),
                 };
                 format!("{} {uri}", if *of_host { "here" } else { "anywhere" })
@@ -426,7 +427,8 @@ mod tests {
             ("PURGE /.*\nX-Purge-Method: default", "here ~ /.*"),
             ("PURGE /blog/*", "here like /blog/*"),
             ("PURGE /search?q=*\nX-Purge-Method: exact", "page /search?q=*"),
-            ("PURGE /blog/\nX-Purge-Method: prefix", "here like /blog/*"),
+            ("PURGE /blog/\nX-Purge-Method: prefix", "here begins /blog/"),
+            ("PURGE /a*b\nX-Purge-Method: prefix", "here begins /a*b"),
             ("PURGE /\nX-Purge-Method: host", "host"),
             ("PURGE /\nX-Purge-Method: all", "all"),
             ("PURGE /a\nX-Purge-Scheme: all", "here is /a"),

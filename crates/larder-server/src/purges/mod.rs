@@ -65,6 +65,8 @@ pub enum Uri {
     Is(Vec<u8>),
     /// That it is this, where `*` stands for any bytes.
     Like(Vec<u8>),
+    /// That it begins with this.
+    Begins(Vec<u8>),
     /// That this regular expression is found in it.
     Matches(String),
 }

@@ -50,6 +50,7 @@ impl Display for Words<'_> {
                 match uri {
                     Uri::Is(uri) => write!(f, "URL {}", Shown(uri))?,
                     Uri::Like(uri) => write!(f, "URLs like {}", Shown(uri))?,
+                    Uri::Begins(uri) => write!(f, "URLs that begin with {}", Shown(uri))?,
                     Uri::Matches(regex) => write!(f, "URLs ~ {}", Shown(regex.as_bytes()))?,
                 }
             }

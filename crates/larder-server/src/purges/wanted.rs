@@ -170,8 +170,7 @@ impl Wanted {
                 }
                 Part::Prefix(url) => {
                     for Place { host, uri } in Place::of(url)? {
-                        let uri = UriTest::Like([uri.as_bytes(), b"*"].concat().into());
-                        all.push(selected(Selection::Url { host, uri }));
+                        all.push(selected(Selection::Url { host, uri: UriTest::Begins(bytes(&uri)) }));
                     }
                 }
                 Part::Match(regex) => {
@@ -308,8 +307,9 @@ mod tests {
             ("url /b\n", "purge hard url * is /b"),
             ("url a.example/b/*\n", "purge hard url a.example like /b/*"),
             ("url http://[::1]:80/\n", "purge hard url [::1] is /"),
-            ("soft\nprefix a.example/b\n", "purge soft url a.example like /b*"),
-            ("prefix /\n", "purge hard url * like /*"),
+            ("soft\nprefix a.example/b\n", "purge soft url a.example begins /b"),
+            ("prefix /\n", "purge hard url * begins /"),
+            ("prefix /a*b\n", "purge hard url * begins /a*b"),
             ("match ^/b.c$\n", "purge hard url * ~ ^/b.c$"),
             ("host a.example:80\n", "purge hard host a.example"),
             ("tag a b\ntag c\n", "purge hard tag xkey a b c"),
