@@ -59,7 +59,8 @@ pub fn orders(asked: Asked<'_>) -> Option<Result<Vec<Order>, Wrong>> {
             orders => orders,
         },
         b"URLPURGE" => asked.check(Method::UrlPurge).map(|()| vec![asked.order(What::Page(asked.target.into()))]),
-        b"GET" => Ok(vec![asked.order(of_target(helper_target(asked.target)?))]),
+        // A link to it in any page has a browser of those who may purge send it: it purges one page and no more.
+        b"GET" => Ok(vec![asked.order(What::Page(helper_target(asked.target)?.to_vec()))]),
         _ => return None,
     })
 }
@@ -446,7 +447,8 @@ mod tests {
             ("URLPURGE /a*", "page /a*"),
             ("GET /purge/2026/hello/?a=1", "page /2026/hello/?a=1"),
             ("GET /purge/", "page /"),
-            ("GET /purge/*", "here like /*"),
+            ("GET /purge/*", "page /*"),
+            ("GET /purge/.*", "page /.*"),
             ("GET /purge", "nothing"),
             ("GET /purged/a", "nothing"),
             ("POST /purge/a", "nothing"),
