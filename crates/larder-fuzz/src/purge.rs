@@ -66,8 +66,8 @@ fn by_api(api: Option<Api>, asked: apis::Asked<'_>) {
             drop(wanted.planned(&[]));
             form.done(&Done::default())
         }
-        Ok(Said::Order(order)) => {
-            assert!(api == Api::Own && asked.body.trim_ascii().is_empty(), "{order:?}");
+        Ok(Said::Orders(orders)) => {
+            assert!(api == Api::Own && asked.body.trim_ascii().is_empty(), "{orders:?}");
             form.done(&Done::default())
         }
         Err(why) => form.refused(400, why),

@@ -65,14 +65,17 @@ pub fn orders(asked: Asked<'_>) -> Option<Result<Vec<Order>, Wrong>> {
     })
 }
 
-/// The pages with the tags that the fields for tags name; `None` if there are no such fields.
-pub fn by_tag_fields(asked: Asked<'_>) -> Result<Option<Order>, Wrong> {
-    asked.tags()
+/// The pages with the tags that the fields for tags name; none if there are no such fields.
+pub fn by_tag_fields(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
+    asked.of_all_tags(asked.tags(Reading::AsTags)?)
 }
 
 /// Whether a field asks for pages to become stale, in place of going.
 pub fn how(fields: &Fields) -> How {
-    let is_set = |name| fields.get(name).is_some_and(|value| matches!(value, b"1" | b"true" | b"on"));
+    let is_set = |name| {
+        let mut lines = fields.get_all(name).peekable();
+        lines.peek().is_some() && lines.all(|value| matches!(value, b"1" | b"true" | b"on"))
+    };
     if ["Fastly-Soft-Purge", "X-Purge-Soft"].into_iter().any(is_set) { How::Soft } else { How::Hard }
 }
 
@@ -82,16 +85,16 @@ fn helper_target(target: &[u8]) -> Option<&[u8]> {
 }
 
 fn purge(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
-    let mut orders = by_keys(asked)?;
+    let (mut orders, mut tags) = (by_keys(asked)?, Vec::new());
     for (field, of_pages) in
         [("X-Magento-Tags-Pattern", "X-Magento-Tags"), ("X-Pool", "X-Pool"), ("X-Cache-Tags-Pattern", "X-Cache-Tags")]
     {
-        if let Some(value) = asked.text(field)? {
-            orders.push(asked.by_tags(value, of_pages)?);
+        for value in asked.texts(field)? {
+            tags.push(Tagged::read(of_pages, value.as_bytes())?);
         }
     }
-    orders.extend(asked.tags()?);
-    orders.extend(other_tags(asked)?);
+    tags.extend(asked.tags(Reading::AsTags)?);
+    orders.extend(asked.of_all_tags(tags)?);
     if !orders.is_empty() {
         return Ok(orders);
     }
@@ -149,40 +152,55 @@ fn by_keys(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
     Ok(orders)
 }
 
+/// What it says besides tags has to hold all at once, together with one of the tags.
 fn ban(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
-    let mut orders = by_keys(asked)?;
-    if let Some(tags) = asked.list("Varnish-Ban-TYPO3-Tag")? {
-        orders.push(asked.order(What::Tags(tags)));
-    }
-    orders.extend(typo3(asked, !orders.is_empty())?);
-    if let Some(ban) = asked.text("X-Ban")? {
-        orders.push(asked.ban(ban.split_ascii_whitespace().map(str::to_owned).collect())?);
-    }
+    let keys = by_keys(asked)?;
+    let of_typo3 = asked.list("Varnish-Ban-TYPO3-Tag")?;
+    let has_tags = !keys.is_empty() || of_typo3.is_some();
+    let mut tags = asked.tags(Reading::AsExpressions)?;
     if let Some(regex) = asked.text("ApiPlatform-Ban-Regex")? {
-        orders.push(asked.by_tags(&patterns::of_api_platform(regex), "Cache-Tags")?);
+        tags.push(Tagged::read("Cache-Tags", patterns::of_api_platform(regex).as_bytes())?);
     }
-    let parts = parts(asked)?;
-    if parts.is_empty() {
-        orders.extend(asked.tags()?);
-        orders.extend(other_tags(asked)?);
-    } else {
-        orders.push(by_parts(asked, parts)?);
+    let (own, typo3, parts) = (own_ban(asked)?, typo3(asked, has_tags)?, parts(asked)?);
+    if let Some(names) = of_typo3 {
+        // Each of its fields says something by itself.
+        let mut orders = [keys, vec![asked.order(What::Tags(names))], asked.of_all_tags(tags)?].concat();
+        for words in [own, typo3, parts].into_iter().flatten() {
+            orders.push(if words.is_empty() { asked.order(What::All) } else { asked.ban(words)? });
+        }
+        return Ok(orders);
     }
-    if orders.is_empty() {
-        orders.push(asked.order(banned_target(asked.target)?));
+    let is_parts_alone = own.is_none() && typo3.is_none();
+    let said = [own, typo3, parts];
+    let says_which = said.iter().any(Option::is_some);
+    let words = joined(said.into_iter().flatten());
+    if says_which {
+        // Of these fields it is what a client sends for those that do not matter.
+        tags.retain(|tags| !tags.is_any());
     }
-    Ok(orders)
-}
-
-/// What fields say that have the tags of pages, and are no tag fields here.
-fn other_tags(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
-    let mut orders = Vec::new();
-    for field in OTHER_TAGS {
-        if let Some(value) = asked.text(field)?.filter(|_| !asked.is_tag_field(field)) {
-            orders.push(asked.by_tags(value, field)?);
+    if words.is_empty() {
+        let orders = [keys, asked.of_all_tags(tags)?].concat();
+        return match (orders.is_empty(), says_which) {
+            (false, _) => Ok(orders),
+            (true, true) => Ok(vec![asked.order(What::All)]),
+            (true, false) => Ok(vec![asked.order(banned_target(asked.target)?)]),
+        };
+    }
+    for Order { what, how } in keys {
+        match (what, how) {
+            (What::Tags(names), How::Hard) => tags.push(Tagged::Whole { field: "xkey".to_owned(), tags: names }),
+            _ => return Err(Wrong::SoftBan),
         }
     }
-    Ok(orders)
+    if tags.is_empty() {
+        return Ok(vec![match &words[..] {
+            [subject, _, url] if is_parts_alone && subject == "req.url" => {
+                asked.order(What::Uri { of_host: false, uri: Uri::Matches(url.clone()) })
+            }
+            _ => asked.ban(words)?,
+        }]);
+    }
+    tags.into_iter().map(|tags| asked.ban(joined([words.clone(), tags.test()?]))).collect()
 }
 
 /// What a ban means that says nothing but a path.
@@ -198,9 +216,14 @@ fn banned_target(target: &[u8]) -> Result<What, Wrong> {
     })
 }
 
-/// The extension for TYPO3: all of a site, or a page of it, by fields that it has set in the answers. With tags, which it
-/// has in `xkey`, a site means nothing more.
-fn typo3(asked: Asked<'_>, has_tags: bool) -> Result<Option<Order>, Wrong> {
+/// A ban in Varnish's words.
+fn own_ban(asked: Asked<'_>) -> Result<Option<Vec<String>>, Wrong> {
+    Ok(asked.text("X-Ban")?.map(|ban| ban.split_ascii_whitespace().map(str::to_owned).collect()))
+}
+
+/// The extension for TYPO3: all of a site, or a page of it, by fields that it has set in the answers. No words are all. With
+/// tags, which it has in `xkey`, a site means nothing more.
+fn typo3(asked: Asked<'_>, has_tags: bool) -> Result<Option<Vec<String>>, Wrong> {
     // Of an old version, which says of no page what tags it has.
     if asked.fields.contains("Varnish-Ban-TYPO3-CacheTag") {
         return Err(Wrong::Unsupported("Varnish-Ban-TYPO3-CacheTag"));
@@ -208,30 +231,31 @@ fn typo3(asked: Asked<'_>, has_tags: bool) -> Result<Option<Order>, Wrong> {
     let is_all = asked.text("Varnish-Ban-All")? == Some("1");
     let page = asked.text("Varnish-Ban-TYPO3-Pid")?;
     let site = asked.text("Varnish-Ban-TYPO3-Sitename")?;
+    match (is_all, page, site) {
+        (false, None, None) => return Ok(None),
+        (false, None, Some(_)) if has_tags => return Ok(None),
+        // It means something, and not all that a ban without it means.
+        (false, None, Some(_)) => return Err(Wrong::Empty("Varnish-Ban-TYPO3-Pid".to_owned())),
+        (true, ..) | (false, Some(_), _) => {}
+    }
     let tests = [
         page.filter(|_| !is_all).map(|page| test("obj.http.TYPO3-Pid", "==", page)),
         site.map(|site| test("obj.http.TYPO3-Sitename", "==", site)),
     ];
-    Ok(match (is_all, page, site) {
-        (false, None, None) => None,
-        (false, None, Some(_)) if has_tags => None,
-        // It means something, and not all that a ban without it means.
-        (false, None, Some(_)) => return Err(Wrong::Empty("Varnish-Ban-TYPO3-Pid".to_owned())),
-        (true, _, None) => Some(asked.order(What::All)),
-        (true, _, Some(_)) | (false, Some(_), _) => Some(asked.ban(joined(tests.into_iter().flatten()))?),
-    })
+    Ok(Some(joined(tests.into_iter().flatten())))
 }
 
-/// The expressions of a ban in fields, without those that match everything: a subject of the language of bans, and what it
-/// has to match. Empty if the request has none of the fields.
-fn parts<'a>(asked: Asked<'a>) -> Result<Vec<(&'static str, &'a str)>, Wrong> {
-    let mut parts = Vec::new();
+/// The expressions of a ban in fields, without those that match everything: no words are all. `None` if the request has none
+/// of the fields.
+fn parts(asked: Asked<'_>) -> Result<Option<Vec<String>>, Wrong> {
+    let (mut tests, mut has_any) = (Vec::new(), false);
     for (field, subject) in PARTS {
         if let Some(value) = asked.text(field)? {
-            parts.push((subject, value));
+            has_any = true;
+            tests.extend(Some(test(subject, "~", value)).filter(|_| value != ANY));
         }
     }
-    Ok(parts)
+    Ok(has_any.then(|| joined(tests)))
 }
 
 const PARTS: [(&str, &str); 7] = [
@@ -243,30 +267,60 @@ const PARTS: [(&str, &str); 7] = [
     ("X-Content-Type", "obj.http.content-type"),
     ("X-Site", "obj.http.X-Site"),
 ];
+/// The expression that clients send where anything will do.
+const ANY: &str = ".*";
 
-fn by_parts(asked: Asked<'_>, parts: Vec<(&'static str, &str)>) -> Result<Order, Wrong> {
-    let parts: Vec<_> = parts.into_iter().filter(|(_, value)| *value != ".*").collect();
-    let tags = asked.text("X-Cache-Tags")?.filter(|value| *value != ".*");
-    match (&parts[..], tags) {
-        ([], None) => Ok(asked.order(What::All)),
-        ([], Some(tags)) => asked.by_tags(tags, "X-Cache-Tags"),
-        ([("req.url", url)], None) => {
-            Ok(asked.order(What::Uri { of_host: false, uri: Uri::Matches((*url).to_owned()) }))
-        }
-        (parts, tags) => {
-            let tests = parts.iter().map(|(subject, value)| test(subject, "~", value));
-            let tags = tags.map(|tags| test("obj.http.X-Cache-Tags", "~", tags));
-            asked.ban(joined(tests.chain(tags)))
-        }
+fn test(subject: &str, operator: &str, value: &str) -> Vec<String> {
+    [subject, operator, value].map(str::to_owned).to_vec()
+}
+
+/// The words of a ban for which all of these have to hold.
+fn joined(tests: impl IntoIterator<Item = Vec<String>>) -> Vec<String> {
+    tests.into_iter().filter(|test| !test.is_empty()).collect::<Vec<_>>().join(&"&&".to_owned())
+}
+
+/// What a field for tags says.
+enum Tagged {
+    /// Tags.
+    Whole { field: String, tags: Vec<Box<[u8]>> },
+    /// An expression on the field of pages.
+    Expression { field: String, value: String },
+}
+
+/// How the fields for tags are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As tags, whatever they consist of, unless there are the borders of an expression around them.
+    AsTags,
+    /// As expressions, which may name tags.
+    AsExpressions,
+}
+
+impl Tagged {
+    /// Reads an expression, which may name tags.
+    fn read(field: &str, value: &[u8]) -> Result<Self, Wrong> {
+        let field = field.to_owned();
+        Ok(match patterns::tags(value) {
+            Some(tags) => Self::Whole { tags: some_tags(tags, &field)?, field },
+            None => Self::Expression { value: text(&field, value)?, field },
+        })
     }
-}
 
-fn test(subject: &str, operator: &str, value: &str) -> [String; 3] {
-    [subject, operator, value].map(str::to_owned)
-}
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Expression { value, .. } if value == ANY)
+    }
 
-fn joined(tests: impl Iterator<Item = [String; 3]>) -> Vec<String> {
-    tests.collect::<Vec<_>>().join(&"&&".to_owned())
+    /// The test of a ban: that a line of the field matches.
+    fn test(&self) -> Result<Vec<String>, Wrong> {
+        let (field, value) = match self {
+            Self::Whole { field, tags } => {
+                let tags = tags.iter().map(|tag| str::from_utf8(tag)).collect::<Result<Vec<_>, _>>();
+                (field, patterns::expression(tags.map_err(|_| Wrong::NotText(field.clone()))?))
+            }
+            Self::Expression { field, value } => (field, value.clone()),
+        };
+        Ok(test(&format!("obj.lines.{field}"), "~", &value))
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -291,14 +345,26 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The value of a field, which has to say something.
-    fn text(&self, field: &str) -> Result<Option<&'a str>, Wrong> {
-        let Some(value) = self.fields.get(field) else { return Ok(None) };
-        match str::from_utf8(value).map(str::trim) {
-            Ok("") => Err(Wrong::Empty(field.to_owned())),
-            Ok(value) => Ok(Some(value)),
-            Err(_) => Err(Wrong::NotText(field.to_owned())),
+    /// The value of a field, which has to say one thing.
+    fn text(&self, field: &'a str) -> Result<Option<&'a str>, Wrong> {
+        match self.texts(field)?[..] {
+            [] => Ok(None),
+            [value] => Ok(Some(value)),
+            _ => Err(Wrong::Twice(field.to_owned())),
         }
+    }
+
+    /// The values of all lines of a field, each of which has to say something.
+    fn texts(&self, field: &'a str) -> Result<Vec<&'a str>, Wrong> {
+        let mut texts = Vec::new();
+        for value in self.fields.get_all(field) {
+            match str::from_utf8(value).map(str::trim) {
+                Ok("") => return Err(Wrong::Empty(field.to_owned())),
+                Ok(value) => texts.push(value),
+                Err(_) => return Err(Wrong::NotText(field.to_owned())),
+            }
+        }
+        Ok(texts)
     }
 
     /// The tags in all lines of a field.
@@ -318,44 +384,42 @@ impl<'a> Asked<'a> {
             .any(|name| name.eq_ignore_ascii_case(field))
     }
 
-    /// What the fields for tags say, each of which is a list, or an expression.
-    fn tags(&self) -> Result<Option<Order>, Wrong> {
+    /// What the fields for tags say, line by line.
+    fn tags(&self, reading: Reading) -> Result<Vec<Tagged>, Wrong> {
         let own = self.tag_fields.iter().map(|name| &**name);
         let is_usual = |name: &&str| !TAG_NAMES.iter().any(|usual| usual.eq_ignore_ascii_case(name));
-        let (mut tags, mut ban) = (Vec::new(), None);
-        for field in TAG_NAMES.iter().copied().chain(own.filter(is_usual)) {
+        let mut names: Vec<&str> = TAG_NAMES.iter().copied().chain(own.filter(is_usual)).collect();
+        names.extend(OTHER_TAGS.iter().filter(|name| !self.is_tag_field(name)));
+        let mut tags = Vec::new();
+        for field in names {
             for value in self.fields.get_all(field) {
-                match patterns::tags(value) {
-                    Some(found) => tags.extend(found),
-                    None if split_tags(value).next().is_none() => return Err(Wrong::Empty(field.to_owned())),
-                    None => {
-                        let value = text(field, value)?;
-                        ban = Some(self.ban(test(&format!("obj.http.{field}"), "~", &value).to_vec())?);
-                    }
+                if split_tags(value).next().is_none() {
+                    return Err(Wrong::Empty(field.to_owned()));
                 }
+                tags.push(match reading {
+                    Reading::AsTags if !patterns::has_borders(value) => {
+                        Tagged::Whole { field: field.to_owned(), tags: split_tags(value).map(Box::from).collect() }
+                    }
+                    Reading::AsTags | Reading::AsExpressions => Tagged::read(field, value)?,
+                });
             }
         }
-        match (tags.is_empty(), ban) {
-            (_, Some(ban)) => Ok(Some(ban)),
-            (true, None) => Ok(None),
-            (false, None) => Ok(Some(self.order(What::Tags(some_tags(tags, "tags")?)))),
-        }
+        Ok(tags)
     }
 
-    /// Pages whose field `of_pages` matches: by their tags if it has those and the expression means whole ones, or else by
-    /// a ban.
-    fn by_tags(&self, value: &str, of_pages: &str) -> Result<Order, Wrong> {
-        let subject = format!("obj.http.{of_pages}");
-        match patterns::tags(value.as_bytes()) {
-            Some(tags) if self.is_tag_field(of_pages) => Ok(self.order(What::Tags(some_tags(tags, of_pages)?))),
-            Some(tags) => {
-                let tags = some_tags(tags, of_pages)?;
-                let tags = tags.iter().map(|tag| str::from_utf8(tag)).collect::<Result<Vec<_>, _>>();
-                let tags = tags.map_err(|_| Wrong::NotText(of_pages.to_owned()))?;
-                self.ban(test(&subject, "~", &patterns::expression(tags)).to_vec())
+    /// The pages that one of these means. Those of tags are purged at once, together.
+    fn of_all_tags(&self, all: Vec<Tagged>) -> Result<Vec<Order>, Wrong> {
+        let (mut whole, mut orders) = (Vec::new(), Vec::new());
+        for tagged in all {
+            match tagged {
+                Tagged::Whole { field, tags } if self.is_tag_field(&field) => whole.extend(tags),
+                tagged => orders.push(self.ban(tagged.test()?)?),
             }
-            None => self.ban(test(&subject, "~", value).to_vec()),
         }
+        if !whole.is_empty() {
+            orders.insert(0, self.order(What::Tags(some_tags(whole, "tags")?)));
+        }
+        Ok(orders)
     }
 }
 
@@ -469,6 +533,19 @@ mod tests {
             ("PURGE /\nxkey: a\nFastly-Soft-Purge: 1", "tags a, softly"),
             ("PURGE /\nxkey: a\nFastly-Soft-Purge: 0", "tags a"),
             ("PURGE /a\nFastly-Soft-Purge: 1", "page /a, softly"),
+            // What is special in expressions is not so in lists.
+            ("PURGE /\nxkey: z* t?", "tags z* t?"),
+            ("PURGE /\nCache-Tag: post[1],f(x),a+b", "tags post[1] f(x) a+b"),
+            ("PURGE /\nxkey: a|b", "tags a|b"),
+            ("PURGE /\nSurrogate-Key: (^|,)(a|b)(,|$)", "tags a b"),
+            ("PURGE /\nxkey: a\nCache-Tags: (^|\\s)b(\\s|$)|(^|\\s)c(\\s|$)", "tags b c a"),
+            ("PURGE /\nxkey: (^|,)a.+(,|$)", "ban obj.lines.xkey ~ (^|,)a.+(,|$)"),
+            // All of them go.
+            (
+                "PURGE /\nxkey: a\nCache-Tag: (^|,)b.+(,|$)\nCache-Tag: (^|,)c.+(,|$)",
+                "tags a; ban obj.lines.Cache-Tag ~ (^|,)b.+(,|$); ban obj.lines.Cache-Tag ~ (^|,)c.+(,|$)",
+            ),
+            ("PURGE /\nxkey: a\nxkey: ,", "wrong: \"xkey\" is empty"),
             ("PURGE /\nxkey:", "wrong: \"xkey\" is empty"),
             ("PURGE /\nxkey: ,", "wrong: \"xkey\" is empty"),
             ("PURGEKEYS /\nxkey-purge: a b\nxkey-softpurge: c", "tags a b; tags c, softly"),
@@ -483,12 +560,12 @@ mod tests {
     /// Their fields need not be tag fields.
     #[test]
     fn tags_are_taken_from_the_fields_of_a_purge_too() {
-        let of = |field: &str, tags: &str| format!(r"ban obj.http.{field} ~ (^|[\s,])({tags})([\s,]|$)");
+        let of = |field: &str, tags: &str| format!(r"ban obj.lines.{field} ~ (^|[\s,])({tags})([\s,]|$)");
         for (request, expected) in [
             ("PURGE /\nPurge-Cache-Tags: node:1", of("Purge-Cache-Tags", r"node\:1")),
             ("PURGE /\nX-Cache-Tags: a,b", of("X-Cache-Tags", "a|b")),
             ("PURGE /\nX-Purge-Method: tags\nX-Cache-Tags-Pattern: p-1|home", of("X-Cache-Tags", r"p\-1|home")),
-            ("PURGE /\nX-Cache-Tags-Pattern: \\bp-1\\b", r"ban obj.http.X-Cache-Tags ~ \bp-1\b".to_owned()),
+            ("PURGE /\nX-Cache-Tags-Pattern: \\bp-1\\b", r"ban obj.lines.X-Cache-Tags ~ \bp-1\b".to_owned()),
         ] {
             assert_eq!(shown(request), expected, "{request}");
         }
@@ -501,8 +578,8 @@ mod tests {
             (r"(/books|/books/1\.json)($|\,)", "tags /books /books/1.json"),
             (r"(^|\,)/books($|\,)", "tags /books"),
             (r"((^|\,)/books($|\,))|((^|\,)/books/1($|\,))", "tags /books /books/1"),
-            ("/books/.*", "ban obj.http.Cache-Tags ~ /books/.*"),
-            (r"(/a,b)($|\,)", "ban obj.http.Cache-Tags ~ (^|,)(/a,b)(,|$)"),
+            ("/books/.*", "ban obj.lines.Cache-Tags ~ /books/.*"),
+            (r"(/a,b)($|\,)", "ban obj.lines.Cache-Tags ~ (^|,)(/a,b)(,|$)"),
         ] {
             assert_eq!(shown(&format!("BAN /\nApiPlatform-Ban-Regex: {regex}")), expected, "{regex}");
         }
@@ -512,10 +589,15 @@ mod tests {
     fn magento_purges_tags_a_pool_or_all_that_has_tags() {
         for (request, expected) in [
             ("PURGE /\nX-Magento-Tags-Pattern: ((^|,)cat_p_1(,|$))|((^|,)cms_b(,|$))", "tags cat_p_1 cms_b"),
-            ("PURGE /\nX-Magento-Tags-Pattern: .*", "ban obj.http.X-Magento-Tags ~ .*"),
-            ("PURGE /\nX-Magento-Tags-Pattern: cat_[cp]", "ban obj.http.X-Magento-Tags ~ cat_[cp]"),
+            ("PURGE /\nX-Magento-Tags-Pattern: .*", "ban obj.lines.X-Magento-Tags ~ .*"),
+            ("PURGE /\nX-Magento-Tags-Pattern: cat_[cp]", "ban obj.lines.X-Magento-Tags ~ cat_[cp]"),
+            ("PURGE /\nX-Magento-Tags-Pattern: ((^|,)a(,|$))\nX-Magento-Tags-Pattern: ((^|,)b(,|$))", "tags a b"),
+            (
+                "PURGE /\nX-Magento-Tags-Pattern: a[1]\nX-Magento-Tags-Pattern: b\nX-Pool: c.*\nX-Pool: d.*",
+                "tags b; ban obj.lines.X-Magento-Tags ~ a[1]; ban obj.lines.X-Pool ~ c.*; ban obj.lines.X-Pool ~ d.*",
+            ),
             ("PURGE /\nX-Magento-Tags-Pattern:", "wrong: \"X-Magento-Tags-Pattern\" is empty"),
-            ("PURGE /\nX-Pool: blue", r"ban obj.http.X-Pool ~ (^|[\s,])(blue)([\s,]|$)"),
+            ("PURGE /\nX-Pool: blue", r"ban obj.lines.X-Pool ~ (^|[\s,])(blue)([\s,]|$)"),
         ] {
             assert_eq!(shown(request), expected, "{request}");
         }
@@ -528,8 +610,8 @@ mod tests {
             ("BAN /\nCache-Tags: node:7|user:3", "tags node:7 user:3".to_owned()),
             ("BAN /tags\nCache-Tags: node:7 node:12", "tags node:7 node:12".to_owned()),
             ("BAN /\ncache-tags: (^|\\s)node:1(\\s|$)", "tags node:1".to_owned()),
-            ("BAN /\nCache-Tags: node:.+", "ban obj.http.Cache-Tags ~ node:.+".to_owned()),
-            ("BAN /\nPurge-Cache-Tags: node:1", format!(r"ban obj.http.Purge-Cache-Tags ~ {own}(node\:1)([\s,]|$)")),
+            ("BAN /\nCache-Tags: node:.+", "ban obj.lines.Cache-Tags ~ node:.+".to_owned()),
+            ("BAN /\nPurge-Cache-Tags: node:1", format!(r"ban obj.lines.Purge-Cache-Tags ~ {own}(node\:1)([\s,]|$)")),
             ("BAN /\nX-Host: .*\nX-Url: .*\nX-Content-Type: .*", "all".to_owned()),
             ("BAN /\nX-Host: .*\nX-Url: ^/news\nX-Content-Type: .*", "anywhere ~ ^/news".to_owned()),
             (
@@ -538,11 +620,11 @@ mod tests {
             ),
             (
                 "BAN /\nX-Host: .*\nX-Url: .*\nX-Content-Type: .*\nX-Cache-Tags: (^|,)(a\\-1|b)(,|$)",
-                format!(r"ban obj.http.X-Cache-Tags ~ {own}(a\-1|b)([\s,]|$)"),
+                format!(r"ban obj.lines.X-Cache-Tags ~ {own}(a\-1|b)([\s,]|$)"),
             ),
             (
                 "BAN /\nX-Host: a\nX-Url: .*\nX-Content-Type: .*\nX-Cache-Tags: (^|,)(b)(,|$)",
-                "ban req.http.host ~ a && obj.http.X-Cache-Tags ~ (^|,)(b)(,|$)".to_owned(),
+                format!("ban req.http.host ~ a && obj.lines.X-Cache-Tags ~ {own}(b)([\\s,]|$)"),
             ),
             (
                 "BAN /\nx-ban-url: /node/*\nx-ban-host: a.example",
@@ -556,6 +638,54 @@ mod tests {
         ] {
             assert_eq!(shown(request), expected, "{request}");
         }
+    }
+
+    /// As FOSHttpCache does whose field of tags has another name.
+    #[test]
+    fn what_a_ban_says_holds_together_with_its_tags() {
+        let any = "X-Host: .*\nX-Url: .*\nX-Content-Type: .*";
+        let of = |field: &str, tags: &str| format!(r"obj.lines.{field} ~ (^|[\s,])({tags})([\s,]|$)");
+        for (fields, expected) in [
+            (format!("{any}\nxkey: (^|,)(t1)(,|$)"), "tags t1".to_owned()),
+            (format!("{any}\nX-Own-Tags: (^|,)(t1)(,|$)"), "tags t1".to_owned()),
+            (format!("{any}\nxkey: t.+"), "ban obj.lines.xkey ~ t.+".to_owned()),
+            (format!("{any}\nxkey: .*"), "all".to_owned()),
+            ("X-Url: ^/a\nxkey: t1".to_owned(), format!("ban req.url ~ ^/a && {}", of("xkey", "t1"))),
+            ("X-Url: ^/a\nxkey: .*".to_owned(), "anywhere ~ ^/a".to_owned()),
+            // One of the tags is enough, but not without the rest.
+            (
+                "X-Url: ^/a\nxkey: t1\nCache-Tags: t.2\nCache-Tags: t.+".to_owned(),
+                [of("Cache-Tags", r"t\.2"), "obj.lines.Cache-Tags ~ t.+".to_owned(), of("xkey", "t1")]
+                    .map(|tags| format!("ban req.url ~ ^/a && {tags}"))
+                    .join("; "),
+            ),
+            ("X-Host: ^a$\nxkey-purge: t1".to_owned(), format!("ban req.http.host ~ ^a$ && {}", of("xkey", "t1"))),
+            ("X-Host: ^a$\nxkey-softpurge: t1".to_owned(), format!("wrong: {}", Wrong::SoftBan)),
+            (format!("{any}\nxkey-softpurge: t1"), "tags t1, softly".to_owned()),
+            ("X-Ban: obj.age > 1h\nX-Url: ^/a".to_owned(), "ban obj.age > 1h && req.url ~ ^/a".to_owned()),
+            ("X-Ban: req.url ~ a".to_owned(), "ban req.url ~ a".to_owned()),
+            (
+                "Varnish-Ban-TYPO3-Pid: 7\nX-Host: a".to_owned(),
+                "ban obj.http.TYPO3-Pid == 7 && req.http.host ~ a".to_owned(),
+            ),
+            ("Varnish-Ban-All: 1\nxkey: t1".to_owned(), "tags t1".to_owned()),
+        ] {
+            assert_eq!(shown(&format!("BAN /\n{fields}")), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_means_one_thing_may_not_be_there_twice() {
+        for (request, field) in [
+            ("BAN /\nX-Url: a\nX-Url: b", "X-Url"),
+            ("BAN /\nX-Ban: obj.age > 1h\nX-Ban: obj.age > 2h", "X-Ban"),
+            ("BAN /\nVarnish-Ban-TYPO3-Pid: 1\nVarnish-Ban-TYPO3-Pid: 2", "Varnish-Ban-TYPO3-Pid"),
+            ("PURGE /\nX-Purge-Method: exact\nX-Purge-Method: all", "X-Purge-Method"),
+            ("PURGE /\nX-Purge-Scheme: all\nX-Purge-Scheme: all", "X-Purge-Scheme"),
+        ] {
+            assert_eq!(shown(request), format!("wrong: {}", Wrong::Twice(field.to_owned())), "{request}");
+        }
+        assert_eq!(shown("PURGE /a\nX-Purge-Soft: 1\nX-Purge-Soft: 0"), "page /a", "it is hard if in doubt");
     }
 
     #[test]

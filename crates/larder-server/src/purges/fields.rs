@@ -86,7 +86,7 @@ const OF_KEYS: [&str; 2] = ["xkey-purge", "xkey-softpurge"];
 /// By which Acquia's proxies know the site that asks.
 const OF_SITE: [&str; 1] = ["X-Acquia-Purge"];
 const OF_PURGE: [&str; 4] = ["X-Magento-Tags-Pattern", "X-Cache-Tags-Pattern", "X-Purge-Method", OF_SITE[0]];
-const OF_BAN: [&str; 9] = [
+const OF_BAN: [&str; 10] = [
     "X-Ban",
     "X-Ban-Host",
     "X-Ban-Url",
@@ -96,6 +96,7 @@ const OF_BAN: [&str; 9] = [
     "Varnish-Ban-TYPO3-Pid",
     "Varnish-Ban-TYPO3-Sitename",
     "Varnish-Ban-TYPO3-Tag",
+    "Varnish-Ban-TYPO3-CacheTag",
 ];
 
 #[cfg(test)]

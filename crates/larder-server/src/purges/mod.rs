@@ -77,6 +77,9 @@ pub enum Wrong {
     /// A field that has to name something names nothing.
     #[error("\"{0}\" is empty")]
     Empty(String),
+    /// A field that has to say one thing, and has several lines.
+    #[error("\"{0}\" is there twice: it says one thing, so send several requests")]
+    Twice(String),
     /// A value that nobody knows.
     #[error("\"{field}: {value}\" is unknown: it may be {known}")]
     Unknown {

@@ -64,6 +64,11 @@ fn bordered(text: &[u8]) -> Option<&[u8]> {
     BORDERS.iter().find_map(|(before, behind)| text.strip_prefix(*before)?.strip_suffix(*behind))
 }
 
+/// Whether the borders of whole tags are in it, so that it is an expression.
+pub fn has_borders(text: &[u8]) -> bool {
+    BORDERS.iter().any(|(before, _)| text.windows(before.len()).any(|part| part == *before))
+}
+
 /// How expressions say that a tag begins and ends.
 const BORDERS: [(&[u8], &[u8]); 6] = [
     (b"(^|,)", b"(,|$)"),

@@ -90,7 +90,7 @@ fn by_api(api: &Api, body: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let form = api.form(words.as_ref().ok(), id(ex, cx));
     let deeds = words.and_then(|words| match words {
         Said::Wanted(wanted) => Ok((wanted.planned(&cx.site().caches.zones)?, wanted.said())),
-        Said::Order(order) => planned(vec![order], ex, cx),
+        Said::Orders(orders) => planned(orders, ex, cx),
     });
     purged(deeds, form, ex, cx)
 }

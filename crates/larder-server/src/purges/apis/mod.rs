@@ -56,7 +56,7 @@ pub enum Said {
     /// As an operator says it.
     Wanted(Wanted),
     /// As a plugin says it.
-    Order(Order),
+    Orders(Vec<Order>),
 }
 
 impl Api {
@@ -111,7 +111,7 @@ impl Api {
             Self::FastlyKeys => {
                 let keys = match said {
                     Some(Said::Wanted(wanted)) => wanted.tags().map(str::to_owned).collect(),
-                    Some(Said::Order(_)) | None => Vec::new(),
+                    Some(Said::Orders(_)) | None => Vec::new(),
                 };
                 Form::FastlyKeys { keys, id }
             }

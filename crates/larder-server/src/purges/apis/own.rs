@@ -31,11 +31,12 @@ pub fn said(asked: Asked<'_>) -> Result<Said, String> {
         fields: asked.fields,
         tag_fields: asked.tag_fields,
     });
-    match (by_fields.map_err(|wrong| wrong.to_string())?, is_blank(asked.body)) {
-        (Some(order), true) => Ok(Said::Order(order)),
-        (Some(_), false) => Err("tags are in a field and there is a body too: say all in the body".to_owned()),
-        (None, true) => Err("it does not say which pages: send JSON, or tags in \"Surrogate-Key\"".to_owned()),
-        (None, false) => wanted(parse(asked.body)?, dialects::how(asked.fields)).map(Said::Wanted),
+    let by_fields = by_fields.map_err(|wrong| wrong.to_string())?;
+    match (by_fields.is_empty(), is_blank(asked.body)) {
+        (false, true) => Ok(Said::Orders(by_fields)),
+        (false, false) => Err("tags are in a field and there is a body too: say all in the body".to_owned()),
+        (true, true) => Err("it does not say which pages: send JSON, or tags in \"Surrogate-Key\"".to_owned()),
+        (true, false) => wanted(parse(asked.body)?, dialects::how(asked.fields)).map(Said::Wanted),
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
             (&[("Cache-Tag", "a,b"), ("Fastly-Soft-Purge", "1")], How::Soft, tags(&["a", "b"])),
             (&[("x-tags", "a")], How::Hard, tags(&["a"])),
         ] {
-            assert_eq!(said_by(lines, " \n"), Ok(Said::Order(Order { what, how })), "{lines:?}");
+            assert_eq!(said_by(lines, " \n"), Ok(Said::Orders(vec![Order { what, how }])), "{lines:?}");
         }
         assert!(said_by(&[("Surrogate-Key", "")], "").is_err());
         assert!(said_by(&[("Surrogate-Key", "a")], r#"{"all":true}"#).is_err());

@@ -181,9 +181,9 @@ fn magento_purges_by_tags_and_by_pool() {
         site.purges(&magento::purge(&magento::pattern(tags)), gone);
     }
     let tagged = &["shop.example/", "shop.example/bags.html", "shop.example/bag-12.html", "shop.example/bag-1.html"];
-    let all = "obj.http.X-Magento-Tags ~ .*";
+    let all = "obj.lines.X-Magento-Tags ~ .*";
     site.bans(&magento::purge("X-Magento-Tags-Pattern: .*"), all, tagged);
-    let pool = r"obj.http.X-Pool ~ (^|[\s,])(blue)([\s,]|$)";
+    let pool = r"obj.lines.X-Pool ~ (^|[\s,])(blue)([\s,]|$)";
     site.bans(&magento::purge("X-Pool: blue"), pool, &["shop.example/", "shop.example/bags.html"]);
     // As long as the module makes them.
     let many: Vec<String> = (1000..).map(|number| format!("cat_p_{number}")).take(7680 / 25).collect();
@@ -265,7 +265,7 @@ fn foshttpcache_bans_by_parts_and_purges_keys() {
         ),
         (
             fos::ban(".*", ".*", ".*", Some(r"(^|,)(article\-1)(,|$)")),
-            r"obj.http.X-Cache-Tags ~ (^|[\s,])(article\-1)([\s,]|$)",
+            r"obj.lines.X-Cache-Tags ~ (^|[\s,])(article\-1)([\s,]|$)",
             &["a.example/", "a.example/article/1", "a.example/article/1.json"],
         ),
     ] {
@@ -278,6 +278,44 @@ fn foshttpcache_bans_by_parts_and_purges_keys() {
     site.play(&keys("xkey-softpurge: home"));
     assert_eq!(site.found("a.example", "/"), "STALE", "it is delivered once more");
     eventually("it is fetched", || site.found("a.example", "/") == "HIT");
+}
+
+/// Its ban says that the host and the URL do not matter; the tags do, in whatever field it is set to send them.
+#[test]
+fn a_ban_by_parts_and_tags_means_what_both_mean() {
+    let site = Cached::start(fos::SITE);
+    let ban = |host: &str, tags: &str| format!("{}xkey: {tags}", fos::ban(host, ".*", ".*", None));
+    site.purges(&ban(".*", r"(^|,)(author\-3)(,|$)"), &["a.example/article/1"]);
+    site.bans(
+        &ban("^b.example$", r"(^|,)(article\-12)(,|$)"),
+        r"req.http.host ~ ^b.example$ && obj.lines.xkey ~ (^|[\s,])(article\-12)([\s,]|$)",
+        &["b.example/article/12"],
+    );
+}
+
+const LINES: &[Page] = &[
+    ("a.example", "/1", &["Cache-Tags: node:1", "Cache-Tags: user:1"]),
+    ("a.example", "/2", &["Cache-Tags: node:1", "Cache-Tags: user:2 term:7"]),
+    ("a.example", "/3", &["xkey: a+b"]),
+    ("a.example", "/4", &["xkey: aab a"]),
+];
+
+#[test]
+fn tags_of_several_lines_go_and_what_is_special_in_expressions_is_a_tag() {
+    let site = Cached::start(LINES);
+    let two = "PURGE / HTTP/1.1\nHost: a.example\nxkey: a+b\nCache-Tags: (^|\\s)user:[12](\\s|$)";
+    let told = site.takes(two, &["a.example/1", "a.example/2", "a.example/3"]);
+    assert!(told.starts_with("Banned: obj.lines.Cache-Tags ~ (^|\\s)user:[12](\\s|$)\nPurged: 1 page"), "{told}");
+    site.bans(
+        "BAN / HTTP/1.1\nHost: a.example\nCache-Tags: term:.$",
+        "obj.lines.Cache-Tags ~ term:.$",
+        &["a.example/2"],
+    );
+    site.purges("PURGE / HTTP/1.1\nHost: a.example\nxkey: a*", &[]);
+    site.purges(
+        "PURGE / HTTP/1.1\nHost: a.example\nCache-Tags: user:1\nCache-Tags: term:7",
+        &["a.example/1", "a.example/2"],
+    );
 }
 
 /// The tags of FOSHttpCache are tags where they are named.
