@@ -171,6 +171,31 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, word: &str, out: &mut 
     out.push('\n');
 }
 
+/// A line with stars for the secrets of `key=SECRET`: what is said of a configuration goes to logs.
+fn without_secrets(shown: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(shown.len()), shown);
+    while let Some(at) = rest.find(SECRET) {
+        let begin = at + SECRET.len();
+        let (before, secret) = rest.split_at(begin);
+        let quote = before[..at].chars().next_back().filter(|char| matches!(char, '"' | '\''));
+        let is_word = at == 0 || quote.is_some() || before[..at].ends_with(|char: char| char.is_ascii_whitespace());
+        let end = match quote {
+            // A variable is none.
+            _ if !is_word || secret.starts_with('$') => 0,
+            Some(quote) => secret.find(quote).unwrap_or(secret.len()),
+            None => secret.find([' ', '\t', '\r', '\n', ';']).unwrap_or(secret.len()),
+        };
+        out.push_str(before);
+        // As many bytes, so that what is marked stays in its place.
+        out.push_str(&"*".repeat(end));
+        rest = &secret[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+const SECRET: &str = "key=";
+
 /// The lines of one file from the first to the last place, with the places marked.
 fn snippet(
     file: u32,
@@ -184,7 +209,7 @@ fn snippet(
     let to = bytes[last..].iter().position(|&b| b == b'\n').map_or(bytes.len(), |at| last + at);
     let path = sources.position(Span { file, start: 0, end: 0 })?.path.display().to_string();
     let line = 1 + bytes[..from].iter().filter(|&&b| b == b'\n').count();
-    let shown = text(&bytes[from..to]);
+    let shown = without_secrets(&text(&bytes[from..to]));
     let mut snippet = Snippet::source(shown.clone()).line_start(line).path(path);
     for (span, kind, label) in places {
         let start = (span.start as usize).saturating_sub(from).min(shown.len());
