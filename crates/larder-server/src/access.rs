@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use larder_conf::model::{AccessRule, AccessWho};
 
 /// The line for the log at `error`, unless `satisfy any` may still let the client in.
@@ -41,6 +42,13 @@ pub fn check(rules: &[AccessRule], peer: Peer) -> Verdict {
     }
 }
 
+/// Whether an address is in one of these networks. An IPv4-mapped IPv6 address, as a client of IPv4 has at `[::]`, counts as
+/// IPv4, too.
+pub fn is_in(nets: &[IpNet], ip: IpAddr) -> bool {
+    let v4 = ip.to_canonical();
+    nets.iter().any(|net| net.contains(&v4) || net.contains(&ip))
+}
+
 /// nginx has a list for each family, with `all` in both, and uses the one for IPv4 only if it has entries.
 fn address_for(rules: &[AccessRule], ip: IpAddr) -> IpAddr {
     let is_for_v4 = |rule: &AccessRule| match rule.who {
@@ -53,6 +61,8 @@ fn address_for(rules: &[AccessRule], ip: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn rule(text: &str) -> AccessRule {
@@ -95,5 +105,21 @@ mod tests {
             assert_eq!(check(&rules_list, peer), verdict, "{peer:?} by {rules}");
         }
         assert_eq!(check(&[], Peer::Unix), NoRule);
+    }
+
+    #[test]
+    fn a_mapped_address_is_in_networks_of_both_families() {
+        for (net, ip, expected) in [
+            ("10.0.0.0/8", "10.1.1.1", true),
+            ("10.0.0.0/8", "::ffff:10.1.1.1", true),
+            ("10.0.0.0/8", "::ffff:11.1.1.1", false),
+            ("::ffff:10.0.0.0/104", "::ffff:10.1.1.1", true),
+            ("2001:db8::/32", "2001:db8::1", true),
+            ("2001:db8::/32", "2001:db9::1", false),
+        ] {
+            let net = net.parse().expect("a net");
+            assert_eq!(is_in(&[net], ip.parse().expect("an address")), expected, "{ip} in {net}");
+        }
+        assert!(!is_in(&[], Ipv4Addr::LOCALHOST.into()));
     }
 }

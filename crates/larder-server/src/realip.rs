@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use larder_conf::model::RealIpFrom;
 
-use crate::access::Peer;
+use crate::access::{self, Peer};
 
 /// The proxies that are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,10 +33,7 @@ impl Trusted {
     pub fn contains(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix => self.unix,
-            Peer::Ip(ip) => {
-                let ip = ip.to_canonical();
-                self.nets.iter().any(|net| net.contains(&ip))
-            }
+            Peer::Ip(ip) => access::is_in(&self.nets, ip),
         }
     }
 }

@@ -191,8 +191,7 @@ pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut Head
 }
 
 fn tell_cache(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    let is_for_visitor = |net: &ipnet::IpNet| ex.remote_ip().is_some_and(|ip| net.contains(&ip.to_canonical()));
-    if loc.settings.fields.explain_from.iter().any(is_for_visitor) {
+    if ex.remote_ip().is_some_and(|ip| crate::access::is_in(&loc.settings.fields.explain_from, ip)) {
         let sentence = explained::sentence(ex, cx);
         head.field(b"X-Larder-Explain", &one_line(&sentence));
     }

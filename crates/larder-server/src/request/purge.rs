@@ -108,7 +108,7 @@ fn standing(by: &MethodPurge, ex: &Exchange) -> Standing {
 
 /// Whether the client is in one of these networks; without any, everybody is.
 pub fn is_from(nets: Option<&[IpNet]>, ex: &Exchange) -> bool {
-    nets.is_none_or(|nets| ex.remote_ip().is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))))
+    nets.is_none_or(|nets| ex.remote_ip().is_some_and(|ip| crate::access::is_in(nets, ip)))
 }
 
 /// Drops it, and says what came of it.

@@ -9,6 +9,7 @@ use larder_conf::model::LogLevel;
 use larder_http::{Fields, status};
 use subtle::ConstantTimeEq;
 
+use crate::access;
 use crate::bans;
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -87,8 +88,7 @@ fn orders(rule: &PurgeRule, ex: &Exchange) -> Option<Result<Vec<Order>, Wrong>> 
 
 /// Whether the client is in one of the networks, or knows a secret.
 pub fn may_purge(rule: &PurgeRule, ex: &Exchange) -> bool {
-    ex.remote_ip().is_some_and(|ip| rule.nets.iter().any(|net| net.contains(&ip)))
-        || knows_secret(&rule.secrets, &ex.asked.head.fields)
+    ex.remote_ip().is_some_and(|ip| access::is_in(&rule.nets, ip)) || knows_secret(&rule.secrets, &ex.asked.head.fields)
 }
 
 /// Whether a field says one of the secrets. How long that takes says nothing of them but their length.
