@@ -13,6 +13,7 @@ use larder_vcl::parameters::MATCH_LIMIT;
 use tokio::time::{Instant, timeout_at};
 
 use crate::regex::Regex;
+use crate::vsl::Plain;
 
 /// Why a text is no ban.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +86,8 @@ impl Pattern for UriPattern {
 
 /// What a disk has kept, as operators see it.
 pub fn shown(line: &str) -> String {
-    Ban::of_line(line).map_or_else(|_| line.to_owned(), |ban| ban.to_string())
+    let text = Ban::of_line(line).map_or_else(|_| line.to_owned(), |ban| ban.to_string());
+    Plain(&text).to_string()
 }
 
 /// A ban holds, and a restart may forget it.

@@ -11,5 +11,5 @@ mod open;
 mod socket;
 
 pub use hub::{Hub, Settings, TagSet};
-pub use open::{Fact, Facts, Note, Open, Shown};
+pub use open::{Fact, Facts, Note, Open, Plain, Shown};
 pub use socket::serve;

@@ -7,6 +7,7 @@ use larder_cache::{Condition, How, Object, Selection, TooLong, UriTest, Zone};
 use larder_http::Time;
 
 use crate::bans;
+use crate::vsl::Plain;
 
 use super::{Uri, What};
 
@@ -151,7 +152,7 @@ impl Done {
         let mut text = String::new();
         // Writing to a text does not fail.
         for ban in &self.banned {
-            let _ = writeln!(text, "Banned: {ban}");
+            let _ = writeln!(text, "Banned: {}", Plain(ban));
         }
         if self.banned.is_empty() || self.pages > 0 {
             let _ = writeln!(text, "Purged: {}", self.counted());
@@ -200,6 +201,10 @@ mod tests {
         for (done, expected) in [
             (Done { pages: 3, ..Done::default() }, "Purged: 3 pages\n"),
             (Done { banned: vec!["obj.age > 1h".to_owned()], ..Done::default() }, "Banned: obj.age > 1h\n"),
+            (
+                Done { banned: vec!["req.url ~ \u{9b}31m".to_owned()], ..Done::default() },
+                "Banned: req.url ~ \\u{9b}31m\n",
+            ),
             (
                 Done { pages: 1, is_also_on_disk: true, banned: vec!["a".to_owned()] },
                 "Banned: a\nPurged: 1 page\nWhat is on disk alone is purged too, and not counted.\n",

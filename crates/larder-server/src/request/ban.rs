@@ -9,9 +9,9 @@ use larder_http::status;
 
 use crate::bans;
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RequestBody};
 use crate::purges::said;
-use crate::vsl::Shown;
+use crate::vsl::{Plain, Shown};
 
 use super::{Content, Response, Slow, Step, Synth, purge};
 
@@ -34,6 +34,9 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     if !purge::is_from(rule.from.as_deref(), ex) {
         return Some(Step::Synth(Synth::Status(status::FORBIDDEN)));
     }
+    if matches!(ex.request.body, RequestBody::Unread(_)) {
+        return Some(Slow::ReadBody.into());
+    }
     let text = rule.text.value(ex, cx);
     let condition = match str::from_utf8(&text) {
         Ok(text) => bans::of_text(text).map_err(|refused| refused.to_string()),
@@ -42,10 +45,17 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     Some(match condition {
         Ok(condition) => Slow::Ban(Box::new(Ban { zone: rule.zone, condition })).into(),
         Err(why) => {
+            let why = Plain(&why).to_string();
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));
             told(status::BAD_REQUEST, &why, ex)
         }
     })
+}
+
+/// Whether the request has the method of bans, and comes from an address that may not ban.
+pub fn is_forbidden(ex: &Exchange, cx: &Cx) -> bool {
+    let Some(rule) = &cx.loc(ex).modules.ban else { return false };
+    crate::vars::method_name(ex) == &rule.method[..] && !purge::is_from(rule.from.as_deref(), ex)
 }
 
 /// Bans it, and says so when its disks have noted it, or cannot.
@@ -57,7 +67,7 @@ pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(()) => {
             let said = said::shortened([Shown(text.as_bytes())]);
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("banned: {said}"));
-            told(status::OK, &format!("Banned: {text}"), ex)
+            told(status::OK, &format!("Banned: {}", Plain(&text)), ex)
         }
         Err(why) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));

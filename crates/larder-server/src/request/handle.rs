@@ -8,6 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
+use super::purge::Standing;
 use super::{Content, Response, Slow, Step, Synth, admin, ban, files, film, mirror, purge, purge_from, request_body};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
@@ -19,7 +20,9 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     if matches!(cx.loc(ex).handler, Handler::Admin) {
         return admin::handle(ex, cx);
     }
-    if let Some(step) = mirror::mirror(ex, cx) {
+    if !(mirror::is_copied(ex, cx) && is_forbidden_purge(ex, cx))
+        && let Some(step) = mirror::mirror(ex, cx)
+    {
         return step;
     }
     if let Some(step) = ban::asked(ex, cx) {
@@ -66,6 +69,14 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
             })
         }
     }
+}
+
+/// Whether the request is to purge or to ban, and will be refused.
+fn is_forbidden_purge(ex: &Exchange, cx: &Cx) -> bool {
+    let standing = purge::standing_of(&cx.loc(ex).handler, ex);
+    ban::is_forbidden(ex, cx)
+        || standing == Some(Standing::Forbidden)
+        || purge_from::is_forbidden(ex, cx) && standing != Some(Standing::Purges)
 }
 
 /// Refuses the request, unless `*_cache_purge` lets it purge.

@@ -12,10 +12,15 @@ use crate::worker::Worker;
 
 use super::{Slow, Step, subrequest};
 
+/// Whether the request has copies that are still to be sent.
+pub fn is_copied(ex: &Exchange, cx: &Cx) -> bool {
+    !cx.loc(ex).subrequests.mirrors.is_empty() && !ex.visit.mirrored && !ex.is_sub()
+}
+
 /// Sends the copies, once a location; first reads the body, where they are to have it.
 pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
-    if loc.subrequests.mirrors.is_empty() || ex.visit.mirrored || ex.is_sub() {
+    if !is_copied(ex, cx) {
         return None;
     }
     let has_body = loc.settings.subrequests.mirror_body;

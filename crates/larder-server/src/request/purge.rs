@@ -13,7 +13,7 @@ use larder_http::status;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::directives;
-use crate::site::{MethodPurge, Origin, PurgePolicy};
+use crate::site::{Handler, MethodPurge, Origin, PurgePolicy};
 use crate::target;
 use crate::text::Text;
 
@@ -85,9 +85,21 @@ pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     Some(Slow::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })).into())
 }
 
+/// What a request is where `*_cache_purge` lets a method purge; `None` where there is no such rule.
+pub fn standing_of(handler: &Handler, ex: &Exchange) -> Option<Standing> {
+    let by = match handler {
+        Handler::Purge { by, .. } => by.as_ref()?,
+        handler => match handler.origin()?.policy.directives()?.cache.as_ref()?.purge.as_ref()? {
+            PurgePolicy::Method(by) => by,
+            PurgePolicy::When(_) => return None,
+        },
+    };
+    Some(standing(by, ex))
+}
+
 /// What a request is where a method purges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub enum Standing {
     /// It has another method.
     Asks,
     /// It has the method, but comes from an address that may not purge.

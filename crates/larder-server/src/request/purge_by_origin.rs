@@ -9,6 +9,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::purges::by_origin;
 use crate::purges::deeds::Deed;
+use crate::vsl::Plain;
 
 use super::purge_from;
 
@@ -28,7 +29,7 @@ pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec
     match deeds {
         Ok(deeds) => Some(deeds).filter(|deeds| !deeds.is_empty()),
         Err(why) => {
-            let text = format_args!("\"larder_purge_by_origin\": nothing is purged: {why}");
+            let text = format_args!("\"larder_purge_by_origin\": nothing is purged: {}", Plain(&why));
             cx.local.logs.error(cx, ex, LogLevel::Error, text);
             None
         }

@@ -12,12 +12,14 @@ use subtle::ConstantTimeEq;
 use crate::access;
 use crate::bans;
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RequestBody};
 use crate::policy::directives;
 use crate::purges::apis::Form;
 use crate::purges::deeds::{self, Deed, Meant};
 use crate::purges::{Order, What, Wrong, dialects, said};
+use crate::script::Answer;
 use crate::site::{Handler, Keeps, PurgeRule};
+use crate::vsl::Plain;
 
 use super::{Content, Response, Slow, Step, purge_site, store};
 
@@ -40,6 +42,10 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Result<Step, Forbidden>> {
     let orders = orders(rule, ex)?;
     if !may_purge(rule, ex) {
         return dialects::is_purge_method(crate::vars::method_name(ex)).then_some(Err(Forbidden));
+    }
+    if matches!(ex.request.body, RequestBody::Unread(_)) {
+        // A request that breaks off, or has another length than it says, purges nothing (RFC 9113 §8.1.1).
+        return Some(Ok(Slow::ReadBody.into()));
     }
     let purges = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| {
         purge_site::check(&orders, ex, cx)?;
@@ -66,6 +72,22 @@ pub fn is_asked(ex: &Exchange, cx: &Cx) -> bool {
     let Some(rule) = &cx.loc(ex).modules.purging else { return false };
     let may = || may_purge(rule, ex) || dialects::is_purge_method(crate::vars::method_name(ex));
     orders(rule, ex).is_some() && may()
+}
+
+/// Whether the request has a method of purges, and comes from someone who may not purge by the directive.
+pub fn is_forbidden(ex: &Exchange, cx: &Cx) -> bool {
+    let Some(rule) = &cx.loc(ex).modules.purging else { return false };
+    !ex.is_sub() && dialects::is_purge_method(crate::vars::method_name(ex)) && !may_purge(rule, ex)
+}
+
+/// Whether this answer of a `return` looks to a purge as if it had purged.
+pub fn is_lost(answer: &Answer, ex: &Exchange, cx: &Cx) -> bool {
+    let is_success = match answer {
+        Answer::Status(status) | Answer::Text(status, _) => (200..300).contains(status),
+        Answer::Redirect(..) => false,
+    };
+    let is_purge = || !ex.is_sub() && dialects::is_purge_method(crate::vars::method_name(ex));
+    is_success && cx.loc(ex).modules.purging.is_some() && is_purge()
 }
 
 /// What the request asks for; `None` for one that does not purge.
@@ -195,6 +217,7 @@ pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// The answer to a request that cannot be carried out.
 pub fn nothing(why: &str, form: &Form, ex: &mut Exchange, cx: &Cx) -> Step {
+    let why = Plain(why);
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("nothing is purged: {why}"));
     told(status::BAD_REQUEST, form.refused(status::BAD_REQUEST, &format!("Nothing is purged: {why}")), form, ex)
 }

@@ -19,7 +19,7 @@ use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
 use crate::turns::Transfer;
 
-use super::{Step, Synth, receive, route};
+use super::{Step, Synth, purge_from, receive, route};
 
 /// Where a body goes: memory until it is too large, then a file.
 struct Sink {
@@ -78,6 +78,9 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let loc = cx.loc(ex);
     if !loc.subrequests.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // `mirror` needs it whole.
+        return false;
+    }
+    if purge_from::is_asked(ex, cx) {
         return false;
     }
     let model = &origin.backend.settings.model;

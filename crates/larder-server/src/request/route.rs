@@ -14,7 +14,7 @@ use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, TryFallback};
 use crate::vsl::Shown;
 
-use super::{Entrance, Step, Synth, access, more_headers};
+use super::{Entrance, Step, Synth, access, more_headers, purge_from};
 
 /// Finds the location and asks everything that stands before its handler.
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -25,7 +25,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
                 access::find_real_ip(ex, cx);
             }
             match script::run(&cx.loc(ex).script, ex, cx) {
-                Ran::Answer(answer) => answered(answer, ex),
+                Ran::Answer(answer) => answered(answer, ex, cx),
                 Ran::Through(is_changed) | Ran::Stopped(is_changed) => {
                     if is_changed {
                         records::rewritten(ex, format_args!("rewrite {}", Shown(&ex.request.uri)));
@@ -95,7 +95,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     records::location(ex, cx);
     match script::run(&cx.loc(ex).script, ex, cx) {
-        Ran::Answer(answer) => answered(answer, ex),
+        Ran::Answer(answer) => answered(answer, ex, cx),
         Ran::Through(false) | Ran::Stopped(false) => {
             more_headers::request(ex, cx);
             guard(ex, cx)
@@ -128,7 +128,11 @@ pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
     true
 }
 
-fn answered(answer: Answer, ex: &Exchange) -> Step {
+fn answered(answer: Answer, ex: &Exchange, cx: &Cx) -> Step {
+    if purge_from::is_lost(&answer, ex, cx) {
+        let why = "\"larder_purge_from\": nothing is purged: \"return\" answers before that";
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{why}"));
+    }
     match &answer {
         Answer::Status(status) | Answer::Text(status, _) => records::rewritten(ex, format_args!("return {status}")),
         Answer::Redirect(status, url) => records::rewritten(ex, format_args!("return {status} {}", Shown(url))),

@@ -43,6 +43,7 @@ mod parts;
 mod plugins;
 mod purge;
 mod purge_from;
+mod purge_refused;
 mod purge_words;
 mod recipes;
 mod refetch;
