@@ -38,11 +38,9 @@ pub fn write(facts: &Facts<'_>) -> String {
     line(0, "error_log stderr warn;");
     line(0, "events {}");
     line(0, "http {");
-    line(1, "types {");
-    for (media_type, extensions) in TYPES {
-        line(2, &format!("{media_type} {extensions};"));
+    for row in rows(TYPES) {
+        line(1, row);
     }
-    line(1, "}");
     line(1, "default_type application/octet-stream;");
     // One line for each request on the terminal.
     line(
@@ -140,18 +138,11 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, "try_files $uri $uri/ /index.php?$args;");
     line(2, "}");
     line(2, "location ~ [^/]\\.php(?:/|$) {");
-    line(3, "fastcgi_split_path_info ^(.+?\\.php)(/.*)$;");
-    line(3, "set $larder_path_info $fastcgi_path_info;");
-    line(3, "try_files $fastcgi_script_name =404;");
+    for row in rows(FASTCGI) {
+        line(3, row);
+    }
     line(3, "fastcgi_pass larder_php;");
-    line(3, "fastcgi_index index.php;");
-    for (name, value) in FASTCGI_PARAMS {
-        line(3, &format!("fastcgi_param {name} {value};"));
-    }
     line(3, "fastcgi_cache larder_pages;");
-    for field in UNTOLD {
-        line(3, &format!("fastcgi_param HTTP_{field} \"\";"));
-    }
     // The key has everything that PHP learns about the address of the request.
     line(
         3,
@@ -251,6 +242,11 @@ const PRIVATE_FILES: &[&str] = &[
     "/id_(?:rsa|dsa|ecdsa|ed25519)",
 ];
 
+/// The lines of a file of the packages, without its comments.
+fn rows(file: &str) -> impl Iterator<Item = &str> {
+    file.lines().filter(|row| !row.is_empty() && !row.starts_with('#'))
+}
+
 /// Quotes a word, which may have any character but a dollar: nginx has no escape for that.
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
@@ -332,141 +328,11 @@ const PERSONAL_PATHS: &[&str] = &[
 const PERSONAL_ARGUMENTS: &[&str] =
     &["preview", "preview_id", "add-to-cart", "remove_item", "wc-ajax", "edd_action", "_wpnonce"];
 
-/// Fields in which a proxy in front tells the application another address, path or method. No such proxy is configured
-/// here, so they are not passed to PHP: a page that is made from them would be cached for others.
-const UNTOLD: &[&str] = &[
-    "X_FORWARDED_HOST",
-    "X_FORWARDED_SERVER",
-    "X_FORWARDED_PORT",
-    "X_FORWARDED_PREFIX",
-    "X_FORWARDED_PATH",
-    "X_FORWARDED_SCHEME",
-    "X_FORWARDED_SSL",
-    "X_FORWARDED_PROTOCOL",
-    "X_FORWARDED_HTTPS",
-    "X_FORWARDED_URI",
-    "X_FORWARDED_SCRIPT_NAME",
-    "X_FORWARDED_ROOT",
-    "X_FORWARDED_CONTEXT",
-    "X_FORWARDED_BASE",
-    "X_FORWARDED_METHOD",
-    "X_HTTPS",
-    "X_ARR_SSL",
-    "CF_VISITOR",
-    "CLOUDFRONT_FORWARDED_PROTO",
-    "X_ORIGINAL_URI",
-    "X_ORIGINAL_PATH",
-    "X_ORIGINAL_METHOD",
-    "X_ENVOY_ORIGINAL_PATH",
-    "X_SCRIPT_NAME",
-    "X_BASE_URL",
-    "X_URL",
-    "X_HOST",
-    "X_ORIGINAL_HOST",
-    "X_ORIGINAL_URL",
-    "X_REWRITE_URL",
-    "X_HTTP_METHOD",
-    "X_HTTP_METHOD_OVERRIDE",
-    "X_METHOD_OVERRIDE",
-    "FORWARDED",
-    "FRONT_END_HTTPS",
-    "X_URL_SCHEME",
-];
+/// What PHP is told.
+const FASTCGI: &str = include_str!("../../../../packaging/etc/larder/fastcgi.conf");
 
-const FASTCGI_PARAMS: &[(&str, &str)] = &[
-    ("QUERY_STRING", "$query_string"),
-    ("REQUEST_METHOD", "$request_method"),
-    ("CONTENT_TYPE", "$content_type"),
-    ("CONTENT_LENGTH", "$content_length"),
-    ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
-    ("SCRIPT_NAME", "$fastcgi_script_name"),
-    ("PATH_INFO", "$larder_path_info"),
-    ("REQUEST_URI", "$request_uri"),
-    ("DOCUMENT_URI", "$document_uri"),
-    ("DOCUMENT_ROOT", "$document_root"),
-    ("SERVER_PROTOCOL", "$server_protocol"),
-    ("REQUEST_SCHEME", "$scheme"),
-    ("HTTPS", "$https if_not_empty"),
-    ("GATEWAY_INTERFACE", "CGI/1.1"),
-    ("SERVER_SOFTWARE", "nginx/$nginx_version"),
-    ("REMOTE_ADDR", "$remote_addr"),
-    ("REMOTE_PORT", "$remote_port"),
-    ("REMOTE_USER", "$remote_user"),
-    ("SERVER_ADDR", "$server_addr"),
-    ("SERVER_PORT", "$server_port"),
-    ("SERVER_NAME", "$host"),
-    ("REDIRECT_STATUS", "200"),
-    // A request head `Proxy` would become HTTP_PROXY, which programs obey (CVE-2016-5385).
-    ("HTTP_PROXY", "\"\""),
-];
-
-const TYPES: &[(&str, &str)] = &[
-    ("text/html", "html htm shtml"),
-    ("text/css", "css"),
-    ("text/xml", "xml"),
-    ("text/plain", "txt"),
-    ("text/markdown", "md"),
-    ("text/csv", "csv"),
-    ("text/calendar", "ics"),
-    ("text/vcard", "vcf"),
-    ("text/vtt", "vtt"),
-    ("text/javascript", "js mjs"),
-    ("application/json", "json map"),
-    ("application/manifest+json", "webmanifest"),
-    ("application/ld+json", "jsonld"),
-    ("application/atom+xml", "atom"),
-    ("application/rss+xml", "rss"),
-    ("application/xhtml+xml", "xhtml"),
-    ("application/xslt+xml", "xsl xslt"),
-    ("application/wasm", "wasm"),
-    ("application/pdf", "pdf"),
-    ("application/rtf", "rtf"),
-    ("application/epub+zip", "epub"),
-    ("application/msword", "doc"),
-    ("application/vnd.ms-excel", "xls"),
-    ("application/vnd.ms-powerpoint", "ppt"),
-    ("application/vnd.ms-fontobject", "eot"),
-    ("application/vnd.oasis.opendocument.text", "odt"),
-    ("application/vnd.oasis.opendocument.spreadsheet", "ods"),
-    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
-    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
-    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
-    ("application/zip", "zip"),
-    ("application/gzip", "gz tgz"),
-    ("application/x-bzip2", "bz2"),
-    ("application/x-xz", "xz"),
-    ("application/zstd", "zst"),
-    ("application/x-7z-compressed", "7z"),
-    ("application/vnd.rar", "rar"),
-    ("application/x-tar", "tar"),
-    ("image/png", "png"),
-    ("image/jpeg", "jpeg jpg"),
-    ("image/gif", "gif"),
-    ("image/webp", "webp"),
-    ("image/avif", "avif"),
-    ("image/svg+xml", "svg svgz"),
-    ("image/x-icon", "ico"),
-    ("image/bmp", "bmp"),
-    ("image/tiff", "tif tiff"),
-    ("font/woff", "woff"),
-    ("font/woff2", "woff2"),
-    ("font/ttf", "ttf"),
-    ("font/otf", "otf"),
-    ("audio/mpeg", "mp3"),
-    ("audio/ogg", "ogg oga opus"),
-    ("audio/mp4", "m4a"),
-    ("audio/wav", "wav"),
-    ("audio/flac", "flac"),
-    ("audio/midi", "mid midi"),
-    ("video/mp4", "mp4 m4v"),
-    ("video/webm", "webm"),
-    ("video/ogg", "ogv"),
-    ("video/quicktime", "mov"),
-    ("video/mpeg", "mpeg mpg"),
-    ("video/x-msvideo", "avi"),
-    ("video/mp2t", "ts"),
-    ("application/vnd.apple.mpegurl", "m3u8"),
-];
+/// Media types.
+const TYPES: &str = include_str!("../../../../packaging/etc/larder/mime.types");
 
 #[cfg(test)]
 mod tests {
@@ -519,7 +385,8 @@ mod tests {
 
     #[test]
     fn an_extension_has_one_type() {
-        let mut all: Vec<_> = TYPES.iter().flat_map(|(_, extensions)| extensions.split(' ')).collect();
+        let of = |row: &'static str| row.trim().trim_end_matches(';').split(' ').skip(1);
+        let mut all: Vec<_> = rows(TYPES).filter(|row| row.starts_with(' ')).flat_map(of).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
