@@ -1,0 +1,29 @@
+# Completion of larder's command line for bash.
+_larder() {
+    local cur prev words cword
+    cur=${COMP_WORDS[COMP_CWORD]}
+    prev=${COMP_WORDS[COMP_CWORD-1]}
+    local commands='serve check cache why explain purge varnishd varnishstat varnishlog varnishncsa help'
+    case $prev in
+    -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
+    -c | -e | -f | --pid) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    -p | -n | serve) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    -X) COMPREPLY=($(compgen -W 'GET HEAD POST PURGE' -- "$cur")); return ;;
+    esac
+    local options
+    case ${COMP_WORDS[1]} in
+    serve) options='--listen --print-config' ;;
+    cache) options='ls stat bans verify clear -p -c' ;;
+    why) options='--json -p -c --pid -n' ;;
+    explain) options='-X -H --from --json -p -c --pid -n' ;;
+    purge) options='--tag --prefix --match --host --ban --all --soft --zone -p -c --pid -n' ;;
+    varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
+    varnishstat) options='-1 -j -x -l -f -I -X -n -t -V -h' ;;
+    varnishlog) options='-n -d -r -t -g -q -Q -C -c -b -E -i -x -I -X -k -R -L -T -v -w -A -a -u -D -P -V -h' ;;
+    varnishncsa) options='-F -f -n -d -r -t -g -q -C -c -b -w -a -D -P -V -h' ;;
+    *) options="$commands -h -v -V -t -T --notices -q -s -p -e -c -g" ;;
+    esac
+    COMPREPLY=($(compgen -W "$options" -- "$cur"))
+    [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+}
+complete -F _larder larder
