@@ -1,5 +1,6 @@
 //! The project's own tools, run as `cargo xtask NAME`.
 
+mod dist;
 mod fuzz;
 mod load;
 mod replay;
@@ -20,6 +21,8 @@ cargo xtask restart [OPTION...]
                               a million pages, and a restart, beside nginx (`cargo xtask restart --help`)
 cargo xtask squeeze [OPTION...]
                               larder in a control group of little memory, under load (`cargo xtask squeeze --help`)
+cargo xtask dist [OPTION...] [KIND...]
+                              make packages: deb, rpm, tarball, oci (`cargo xtask dist --help`)
 cargo xtask fuzz [OPTION...]  run the fuzz targets of `fuzz/` (`cargo xtask fuzz --help`)
 ";
 
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
         Some("load" | "ramp" | "place" | "restart" | "squeeze") if cfg!(debug_assertions) => optimised(),
+        Some("dist") => dist::main(&root(), arguments),
         Some("fuzz") => fuzz::main(&root(), arguments),
         Some("load") => load::main(&root(), arguments),
         Some("ramp") => load::ramp::main(&root(), arguments),
