@@ -1,6 +1,6 @@
 //! `Cache-Control` (RFC 9111 §5.2): its directives, one after the other.
 
-use super::list::trim;
+use super::list::{is_token, trim};
 
 /// A directive of `Cache-Control`, such as `max-age=60` or `no-cache="Set-Cookie"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,6 @@ impl<'a> Directive<'a> {
         let names: Vec<&[u8]> = text.split(|&byte| byte == b',').map(trim).filter(|name| !name.is_empty()).collect();
         (!names.is_empty() && names.iter().all(|name| is_token(name))).then_some(names)
     }
-}
-
-/// A token (RFC 9110 §5.6.2).
-fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 /// Whether a quote without a backslash stands in what is between quotes.

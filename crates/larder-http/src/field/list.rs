@@ -12,6 +12,11 @@ pub fn has_token<'a>(lines: impl IntoIterator<Item = &'a [u8]>, token: &str) -> 
     lines.into_iter().any(|line| members(line).any(|member| member.eq_ignore_ascii_case(token.as_bytes())))
 }
 
+/// Whether `text` is a token (RFC 9110 §5.6.2).
+pub fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+}
+
 /// `text` without spaces and tabs at its ends.
 pub fn trim(text: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');

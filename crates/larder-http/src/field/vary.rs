@@ -1,6 +1,6 @@
 //! `Vary`: which request fields a response was chosen by (RFC 9110 §12.5.5).
 
-use super::list::members;
+use super::list::{is_token, members};
 
 /// What a response varies by.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,11 +13,13 @@ pub enum Vary<'a> {
     Any,
 }
 
-/// Reads all `Vary` lines of a response. A `*` among names counts for all of them.
+/// Reads all `Vary` lines of a response. A `*` among names counts for all of them, and so does what is no name. Spaces
+/// separate as commas do, as in nginx: who leaves a comma out means several names.
 pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Vary<'a> {
     let mut names: Vec<&'a [u8]> = Vec::new();
-    for name in lines.into_iter().flat_map(members) {
-        if name == b"*" {
+    let words = |member: &'a [u8]| member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    for name in lines.into_iter().flat_map(members).flat_map(words) {
+        if name == b"*" || !is_token(name) {
             return Vary::Any;
         }
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -41,6 +43,11 @@ mod tests {
             (&["Accept-Encoding, Cookie", "cookie"], names(&["Accept-Encoding", "Cookie"])),
             (&["*"], Vary::Any),
             (&["Cookie", "A, *"], Vary::Any),
+            (&["Accept-Language Cookie\tX-A ,B"], names(&["Accept-Language", "Cookie", "X-A", "B"])),
+            (&["A; B"], Vary::Any),
+            (&["\"A\""], Vary::Any),
+            (&["A:"], Vary::Any),
+            (&["A *"], Vary::Any),
         ] {
             assert_eq!(parse(lines.iter().map(|line| line.as_bytes())), expected, "{lines:?}");
         }

@@ -290,9 +290,8 @@ pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
 /// How requests of a key wait for each other.
 pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
     match &origin.policy {
-        Policy::Directives(policy) | Policy::Rfc9111(Rfc9111Policy { directives: policy, .. }) => {
-            directives::rules(policy, ex, now)
-        }
+        Policy::Directives(policy) => directives::rules(policy, ex, now),
+        Policy::Rfc9111(policy) => rfc9111::rules(policy, ex, now),
         Policy::Vcl(_) => vcl::rules(ex),
         #[cfg(test)]
         Policy::Written => written::rules(),

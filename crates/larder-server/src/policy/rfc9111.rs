@@ -10,13 +10,13 @@ use std::time::Duration;
 use larder_cache::freshness::{Accel, accel_expires};
 use larder_cache::litespeed::Storing;
 use larder_cache::rfc9111::{self, Asked, Response, Said, Storable};
-use larder_cache::{KeyRef, Object, Zone, selecting};
+use larder_cache::{KeyRef, Object, Rules, Zone, selecting};
 use larder_conf::model::OriginSettings;
 use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Part, Slicing};
+use crate::exchange::{Exchange, Part, RequestBody, Slicing};
 use crate::site::{Backend, Rfc9111Policy};
 
 use super::directives::{self, UNCACHEABLE_FOR};
@@ -32,12 +32,30 @@ pub fn ask(policy: &Rfc9111Policy, backend: &Backend, ex: &mut Exchange, cx: &Cx
         true => Ask::Pass("a precondition that is the origin's"),
         // Unsafe methods are always written through (§4).
         false if !is_of_cache => Ask::Pass("method"),
+        // It means nothing (RFC 9110 §9.3.1), but the origin may heed it, and its answer would be everybody's.
+        false if has_body(ex) => Ask::Pass("a body"),
         false => directives::ask(&policy.directives, backend, ex, cx),
     };
     match ask {
         Ask::Pass(_) | Ask::Refresh(_) if asked(policy, ex).only_if_cached => Ask::Turn(Turn::Absent),
         ask => ask,
     }
+}
+
+/// Whether a body comes with the request. One of no bytes is none.
+fn has_body(ex: &Exchange) -> bool {
+    match &ex.request.body {
+        RequestBody::None | RequestBody::Unread(Some(0)) => false,
+        RequestBody::Memory(bytes) => !bytes.is_empty(),
+        RequestBody::Unread(_) | RequestBody::File(..) | RequestBody::Passing(_) => true,
+    }
+}
+
+/// As the directives have it. A request with `Authorization` neither waits for another nor has others wait for it: its
+/// answer may be for one visitor (§3.5), and says nothing of the page that others get.
+pub fn rules(policy: &Rfc9111Policy, ex: &Exchange, now: Time) -> Rules {
+    let rules = directives::rules(&policy.directives, ex, now);
+    Rules { lock: rules.lock && !ex.asked.head.fields.contains_known(Known::Authorization), ..rules }
 }
 
 /// What the request asks of caches, where that counts: not for requests inside it, as the client knows of none.
@@ -235,8 +253,12 @@ pub fn keep(policy: &Rfc9111Policy, answer: &ResponseHead, ex: &mut Exchange, cx
     });
     match kept {
         Ok(kept) => Keep::Until(kept),
-        // After a failure the waiters must not all ask at once: the next one tries.
-        Err(why) => Keep::Not { why, uncacheable_for: (answer.status < 500).then_some(UNCACHEABLE_FOR) },
+        Err(why) => {
+            // After a failure the waiters must not all ask at once: the next one tries. Nor does the answer to one
+            // visitor say that they may.
+            let is_of_page = answer.status < 500 && !ex.asked.head.fields.contains_known(Known::Authorization);
+            Keep::Not { why, uncacheable_for: is_of_page.then_some(UNCACHEABLE_FOR) }
+        }
     }
 }
 

@@ -26,8 +26,8 @@ use super::page::Page;
 use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
 use super::{
-    Content, Internal, Ranges, Response, Slow, Step, Synth, cache_status, head_update, lookup, purge_by_origin, response_fields,
-    slice, store,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, cache_status, head_update, lookup, purge_by_origin,
+    response_fields, slice, store,
 };
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.

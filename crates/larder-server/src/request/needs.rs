@@ -59,9 +59,9 @@ fn needs(why: &str, status: Option<u16>, by: By) -> Option<String> {
     let By::Directives(prefix) = by else { return needs_of_vcl(why) };
     let status = status.unwrap_or_default();
     Some(match why {
-        _ if is("Set-Cookie") => format!(
-            "no Set-Cookie, or {prefix}_ignore_headers Set-Cookie, if the cookie is nobody's own"
-        ),
+        _ if is("Set-Cookie") => {
+            format!("no Set-Cookie, or {prefix}_ignore_headers Set-Cookie, if the cookie is nobody's own")
+        }
         "Cache-Control: no-store of the request" => {
             "a request without it, or larder_cache_mode rfc9111 ignore_requests".to_owned()
         }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use larder_source::nearest;
 use crate::serve_socket;
+use larder_source::nearest;
 
 /// A question to a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]

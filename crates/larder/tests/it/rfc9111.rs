@@ -424,6 +424,66 @@ fn who_waits_for_a_page_that_is_never_fresh_asks_for_it_anew() {
 }
 
 #[test]
+fn who_shows_a_password_neither_waits_nor_ends_the_waiting_of_others() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new()
+        .one_worker()
+        .name("ORIGIN", origin.address())
+        .start(&SITE.replace("proxy_cache pages;", "proxy_cache pages; proxy_cache_lock on;"));
+    let send = |fields: &str| {
+        let mut client = site.client();
+        client.send(format!("GET /a HTTP/1.1\r\nHost: site.test\r\n{fields}\r\n").as_bytes()).unwrap();
+        client
+    };
+    let mut accept = || {
+        let mut fetch = origin.accept().unwrap();
+        fetch.request().unwrap();
+        fetch
+    };
+    let page = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\n";
+    let mut known = send("Authorization: Basic YTpi\r\n");
+    let mut own = accept();
+    let mut first = send("");
+    let mut fetch = accept();
+    let mut second = send("");
+    own.send(format!("{page}mine")).unwrap();
+    assert_eq!(text(&known.read_response("GET").unwrap()), "mine");
+    let mut third = send("");
+    fetch.send(format!("{page}ours")).unwrap();
+    for client in [&mut first, &mut second, &mut third] {
+        assert_eq!(text(&client.read_response("GET").unwrap()), "ours");
+    }
+}
+
+#[test]
+fn what_a_body_may_have_made_is_nobodys_page() {
+    let origin = Origin::start().unwrap();
+    let site = site(&origin);
+    for (path, body) in
+        [("/a", "Content-Length: 4\r\n\r\nx=1\n"), ("/b", "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n")]
+    {
+        origin.answer(path, page("max-age=60"));
+        let mut client = site.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: site.test\r\n{body}").as_bytes()).unwrap();
+        assert_eq!(cached(&client.read_response("GET").unwrap()), "-", "it is passed");
+        assert_eq!(["", "Content-Length: 0\r\n"].map(|fields| again(&site, path, fields)), ["MISS", "HIT"], "{path}");
+    }
+}
+
+#[test]
+fn vary_is_read_where_commas_are_missing_and_what_is_no_name_forbids() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/spaces", page("max-age=60").field("Vary", "X-A X-B"));
+    origin.answer("/none", page("max-age=60").field("Vary", "X-A; X-B"));
+    let site = site(&origin);
+    for (fields, status) in [("X-B: 1\r\n", "MISS"), ("X-B: 2\r\n", "MISS"), ("X-B: 1\r\n", "HIT")] {
+        assert_eq!(again(&site, "/spaces", fields), status, "{fields}");
+        assert_eq!(site.ask("GET", "/none", fields).status, 200);
+    }
+    assert_eq!(origin.count(), 5, "two of the first, and all of the second");
+}
+
+#[test]
 fn slices_are_stored_by_their_range() {
     let origin = Origin::start().unwrap();
     let part = |range: &str, body: &str| {
