@@ -177,8 +177,7 @@ impl Wanted {
                     let regex = bans::pattern(regex).map_err(|refused| refused.to_string())?;
                     all.push(selected(Selection::Url { host: None, uri: UriTest::Matches(regex) }));
                 }
-                Part::Host(host) if !is_host(host) => return Err(format!("\"{host}\" is no host")),
-                Part::Host(host) => all.push(selected(Selection::Host(without_port(host)))),
+                Part::Host(host) => all.push(selected(Selection::Host(host_of(host)?))),
                 Part::Tag(tag) => {
                     let before = tags.len();
                     tags.extend(larder_cache::split_tags(tag.as_bytes()).map(Box::from));
@@ -222,27 +221,24 @@ impl Place {
                 "\"{url}\" says no path: write {url}/ for the first page of a host, /{url} for a page of all hosts"
             ));
         }
-        let host = || Some(typed.host).filter(|host| !host.is_empty()).map(|host| bytes(&host.to_ascii_lowercase()));
+        let host = Some(typed.authority).filter(|host| !host.is_empty()).map(host_of).transpose()?;
         let mut uris = [Escapes::Upper, Escapes::Lower].map(|escapes| typed.target(escapes)).to_vec();
         uris.dedup();
         if uris.iter().any(|uri| uri.len() > URL_BYTES_MAX) {
             return Err(format!("a URL has more than {URL_BYTES_MAX} bytes"));
         }
-        Ok(uris.into_iter().map(|uri| Self { host: host(), uri }).collect())
+        Ok(uris.into_iter().map(|uri| Self { host: host.clone(), uri }).collect())
     }
 }
 
-/// A host as pages know it.
-fn without_port(host: &str) -> Box<[u8]> {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => bytes(name),
-        _ => bytes(host),
-    }
-}
-
-/// Whether a text may be a host. What is none would be a purge that meets no page, and says nothing.
-fn is_host(text: &str) -> bool {
-    !text.is_empty() && !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || b"/?#*@".contains(&byte))
+/// A host as pages know it: as that of a request is.
+fn host_of(text: &str) -> Result<Box<[u8]>, String> {
+    let mut host = Vec::new();
+    let parts = larder_http::normalise_host(text.as_bytes(), &mut host).ok();
+    // A star may be in the field of a request, and here would mean many hosts.
+    let parts = parts.filter(|parts| !parts.host.is_empty() && !text.contains('*'));
+    let parts = parts.ok_or_else(|| format!("\"{text}\" is no host: write it as in www.example.org"))?;
+    Ok(host.get(parts.host).unwrap_or_default().into())
 }
 
 fn bytes(text: &str) -> Box<[u8]> {
@@ -311,7 +307,11 @@ mod tests {
             ("prefix /\n", "purge hard url * begins /"),
             ("prefix /a*b\n", "purge hard url * begins /a*b"),
             ("match ^/b.c$\n", "purge hard url * ~ ^/b.c$"),
+            ("url http://A.example.:80/b\n", "purge hard url a.example is /b"),
+            ("prefix a.example./b\n", "purge hard url a.example begins /b"),
             ("host a.example:80\n", "purge hard host a.example"),
+            ("host A.EXAMPLE.\n", "purge hard host a.example"),
+            ("host [::1]:80\n", "purge hard host [::1]"),
             ("tag a b\ntag c\n", "purge hard tag xkey a b c"),
             ("ban obj.status == 200\n", "ban obj.status == 200"),
             ("all\n", "all"),
@@ -377,11 +377,12 @@ mod tests {
             ),
             ("url a/b c\nend\n", "\"a/b c\" is no URL: it has a blank in it"),
             ("url *\nend\n", "\"*\" is no URL: \"*\" stands at the end of a path alone, as in /* for all pages"),
+            ("host u:p@a.example\nend\n", "\"u:p@a.example\" is no host: write it as in www.example.org"),
+            ("host http://a.example/\nend\n", "\"http://a.example/\" is no host: write it as in www.example.org"),
             ("zone pages\nzone none\nall\nend\n", "there is no zone \"none\"; there are: pages, others"),
             ("soft\nban obj.status == 200\nend\n", "a ban is hard: leave soft out"),
             ("tag ,\nend\n", "\",\" is no tag"),
-            ("host http://a.example/\nend\n", "\"http://a.example/\" is no host"),
-            ("host *\nend\n", "\"*\" is no host"),
+            ("host *\nend\n", "\"*\" is no host: write it as in www.example.org"),
             ("zone others\ntag a\nend\n", "pages have no tags here: larder_cache_tags says which fields have them"),
             ("all\nend\nall\nend\n", "\"end\" cannot be understood"),
         ] {

@@ -71,7 +71,7 @@ fn a_purge_that_is_refused_is_not_mirrored() {
         [("PURGE", "/a"), ("BAN", "/a"), ("BAN", "/banned/a"), ("PURGE", "/keyed/a"), ("PURGE", "/both/a")]
     {
         let before = [copies(method), copies("GET")];
-        let fields = "X-Ban: obj.status == 200\r\n";
+        let fields = if method == "BAN" { "X-Ban: obj.status == 200\r\n" } else { "" };
         assert_eq!(site.ask(method, path, &format!("X-Client: 192.0.2.8\r\n{fields}")).status, 403, "{method} {path}");
         // A copy that is sent after this one comes behind it.
         site.get("/later");

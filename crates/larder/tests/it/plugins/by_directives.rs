@@ -438,7 +438,7 @@ const PANEL: &[Page] = &[
 fn tags_of_fields_that_nobody_names_are_banned() {
     let site = Cached::start(PANEL);
     let purge = |fields: &str| format!("PURGE / HTTP/1.1\nHost: blog.example\n{fields}");
-    let tags = |field: &str, tags: &str| format!(r"obj.http.{field} ~ (^|[\s,])({tags})([\s,]|$)");
+    let tags = |field: &str, tags: &str| format!(r"obj.lines.{field} ~ (^|[\s,])({tags})([\s,]|$)");
     let first = &["blog.example/", "blog.example/one"][..];
     for (fields, ban, gone) in [
         ("X-Cache-Tags: p-1", tags("X-Cache-Tags", r"p\-1"), first),
