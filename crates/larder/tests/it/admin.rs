@@ -197,16 +197,16 @@ fn what_clients_of_other_caches_send_purges_in_all_zones() {
             "",
         ),
         ("POST", "/souin-api/souin", json, r#"{"type":"group","groups":["bar"],"purge":true}"#, &["a/bar"], ""),
-        ("PURGE", "/souin-api/souin", "Surrogate-Key: bar\r\n", "", &["a/bar"], "Purged: 1 pages"),
+        ("PURGE", "/souin-api/souin", "Surrogate-Key: bar\r\n", "", &["a/bar"], "Purged: 1 page"),
         ("PURGE", "/souin-api/souin/flush", "", "", all, "Purged: 4 pages"),
         // What plugins send to the port of a site means no key here.
-        ("PURGE", "http://a.example/foo", "", "", &["a/foo"], "Purged: 1 pages"),
-        ("PURGE", "http://b.example/dir/*", "", "", &["b/dir/x"], "Purged: 1 pages"),
+        ("PURGE", "http://a.example/foo", "", "", &["a/foo"], "Purged: 1 page"),
+        ("PURGE", "http://b.example/dir/*", "", "", &["b/dir/x"], "Purged: 1 page"),
         ("PURGE", "http://b.example/", "X-Purge-Method: host\r\n", "", &["b/foo", "b/dir/x"], "Purged: 2 pages"),
         ("BAN", "/", "X-Ban: obj.http.surrogate-key ~ bar\r\n", "", &["a/bar"], "Banned: obj.http.surrogate-key ~ bar"),
-        ("BAN", "/", "Cache-Tags: bar|baz\r\n", "", &["a/bar"], "Purged: 1 pages"),
-        ("URIBAN", "http://a.example/bar", "", "", &["a/bar"], "Purged: 1 pages"),
-        ("PURGEKEYS", "/", "xkey-purge: bar\r\n", "", &["a/bar"], "Purged: 1 pages"),
+        ("BAN", "/", "Cache-Tags: bar|baz\r\n", "", &["a/bar"], "Purged: 1 page"),
+        ("URIBAN", "http://a.example/bar", "", "", &["a/bar"], "Purged: 1 page"),
+        ("PURGEKEYS", "/", "xkey-purge: bar\r\n", "", &["a/bar"], "Purged: 1 page"),
     ] {
         fill(&site);
         let response = ask(&site, method, target, fields, body);
