@@ -51,17 +51,17 @@ pub enum Part {
 }
 
 impl Part {
-    /// The text that says which pages.
-    fn text(&self) -> Option<&str> {
+    /// What kind it is, in words for a log, and the text that says which pages.
+    fn said(&self) -> (&'static str, Option<&str>) {
         match self {
-            Self::Url(text)
-            | Self::Page(text)
-            | Self::Prefix(text)
-            | Self::Match(text)
-            | Self::Host(text)
-            | Self::Tag(text)
-            | Self::Ban(text) => Some(text),
-            Self::All => None,
+            Self::Url(text) => ("URL", Some(text)),
+            Self::Page(text) => ("page", Some(text)),
+            Self::Prefix(text) => ("prefix", Some(text)),
+            Self::Match(text) => ("URLs ~", Some(text)),
+            Self::Host(text) => ("host", Some(text)),
+            Self::Tag(text) => ("tags", Some(text)),
+            Self::Ban(text) => ("ban", Some(text)),
+            Self::All => ("all", None),
         }
     }
 }
@@ -84,7 +84,7 @@ impl Wanted {
             let most = format!("{TAGS_MAX} tags, and {PARTS_MAX} URLs, hosts, expressions and bans together");
             return Err(format!("a request may name at most {most}: send several"));
         }
-        if parts.iter().any(|part| part.text().is_some_and(|text| text.trim().is_empty())) {
+        if parts.iter().any(|part| part.said().1.is_some_and(|text| text.trim().is_empty())) {
             return Err("an empty text means no pages".to_owned());
         }
         Ok(Self { how, zones: zone.into_iter().collect(), parts })
@@ -123,20 +123,13 @@ impl Wanted {
 
     /// The same in words, for a log.
     pub fn said(&self) -> String {
-        let parts = self.parts.iter().map(|part| match part {
-            Part::Url(text) => ("URL", text.as_str()),
-            Part::Page(text) => ("page", text.as_str()),
-            Part::Prefix(text) => ("prefix", text.as_str()),
-            Part::Match(text) => ("URLs ~", text.as_str()),
-            Part::Host(text) => ("host", text.as_str()),
-            Part::Tag(text) => ("tags", text.as_str()),
-            Part::Ban(text) => ("ban", text.as_str()),
-            Part::All => ("all", ""),
-        });
-        let zones = self.zones.iter().map(|zone| ("in zone", zone.as_str()));
-        let soft = (self.how == How::Soft).then_some(("softly", ""));
-        let words = parts.chain(zones).chain(soft).map(|(word, text)| format!("{word} {}", Shown(text.as_bytes())));
-        said::shortened(words.map(|words| words.trim_end().to_owned()))
+        let parts = self.parts.iter().map(Part::said);
+        let zones = self.zones.iter().map(|zone| ("in zone", Some(zone.as_str())));
+        let soft = (self.how == How::Soft).then_some(("softly", None));
+        said::shortened(parts.chain(zones).chain(soft).map(|(word, text)| match text {
+            Some(text) => format!("{word} {}", Shown(text.as_bytes())),
+            None => word.to_owned(),
+        }))
     }
 
     /// What has to be done to these zones. An error says why a part cannot be, and then nothing is.
@@ -156,21 +149,14 @@ impl Wanted {
         let selected = |selection| Meant::Selected(selection, self.how);
         for part in &self.parts {
             match part {
-                Part::Url(url) => {
+                Part::Url(url) | Part::Page(url) | Part::Prefix(url) => {
                     for Place { host, uri } in Place::of(url)? {
-                        let uri =
-                            if uri.ends_with('*') { UriTest::Like(bytes(&uri)) } else { UriTest::Is(bytes(&uri)) };
-                        all.push(selected(Selection::Url { host, uri }));
-                    }
-                }
-                Part::Page(url) => {
-                    for Place { host, uri } in Place::of(url)? {
-                        all.push(selected(Selection::Url { host, uri: UriTest::Is(bytes(&uri)) }));
-                    }
-                }
-                Part::Prefix(url) => {
-                    for Place { host, uri } in Place::of(url)? {
-                        all.push(selected(Selection::Url { host, uri: UriTest::Begins(bytes(&uri)) }));
+                        let test = match part {
+                            Part::Prefix(_) => UriTest::Begins,
+                            Part::Url(_) if uri.ends_with('*') => UriTest::Like,
+                            _ => UriTest::Is,
+                        };
+                        all.push(selected(Selection::Url { host, uri: test(bytes(&uri)) }));
                     }
                 }
                 Part::Match(regex) => {

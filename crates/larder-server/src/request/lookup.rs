@@ -116,7 +116,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             let stores = is_part || policy::stores(origin, ex);
             match stores {
                 true if is_part => {}
-                true => ex.upstream.cache_detail = why_missing(zone, ex),
+                true => ex.upstream.cache_detail = why_missing(zone, &key),
                 false => {
                     ex.upstream.cache_detail = "the range begins too far in";
                     if let Some(step) = part::instead(index, origin, ex) {
@@ -390,11 +390,10 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a page that may be stored is not there.
-fn why_missing(zone: &Zone, ex: &Exchange) -> &'static str {
-    let key = KeyRef::new(&ex.upstream.cache_key);
-    if zone.is_purged(&key) {
+fn why_missing(zone: &Zone, key: &KeyRef<'_>) -> &'static str {
+    if zone.is_purged(key) {
         "purged"
-    } else if zone.is_too_large(&key) {
+    } else if zone.is_too_large(key) {
         TOO_LARGE
     } else {
         "not stored yet"
