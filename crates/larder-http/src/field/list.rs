@@ -14,7 +14,12 @@ pub fn has_token<'a>(lines: impl IntoIterator<Item = &'a [u8]>, token: &str) -> 
 
 /// Whether `text` is a token (RFC 9110 §5.6.2).
 pub fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+    !text.is_empty() && text.iter().copied().all(is_token_byte)
+}
+
+/// Whether the byte may be in a token.
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// `text` without spaces and tabs at its ends.

@@ -2,6 +2,7 @@
 
 use crate::field::Fields;
 use crate::field::known::Known;
+use crate::field::list::is_token_byte;
 use crate::method::Method;
 use crate::scan;
 
@@ -440,11 +441,6 @@ pub(crate) const fn comes_once(known: Known) -> bool {
             | Known::Authorization
             | Known::ProxyAuthorization
     )
-}
-
-/// Whether the byte may be in a token (RFC 9110 §5.6.2).
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 pub(crate) fn is_method(byte: u8) -> bool {

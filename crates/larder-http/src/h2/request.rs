@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::field::known::Known;
+use crate::field::list::is_token_byte;
 use crate::h1::Version;
 use crate::h1::error::{HeadError, excerpt};
-use crate::h1::request::{HeadLimits, LineParts, RequestHead, comes_once, is_method, is_token_byte};
+use crate::h1::request::{HeadLimits, LineParts, RequestHead, comes_once, is_method};
 use crate::method::Method;
 use crate::scan;
 
