@@ -44,6 +44,8 @@ mod tests;
 mod untagged;
 mod url;
 pub mod vary;
+mod watch;
+mod watched;
 mod zone;
 
 pub use bans::{Asking, BanStats, Banned, Condition, Effect, Listed, Reader, Stale, Unread};
@@ -72,6 +74,7 @@ pub use storable::Ignore;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, split as split_tags};
 pub use url::Url;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
+pub use watch::{PurgedPage, Watcher};
 pub use zone::{Lurked, Zone, ZoneLimits};
 
 // The types of the store that a caller needs to make and read bodies.

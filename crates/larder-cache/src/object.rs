@@ -303,6 +303,12 @@ impl Object {
         self.hold.hits.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
+    /// Counts a delivery, for purges alone.
+    #[inline]
+    pub fn note_hit(&self) {
+        self.hold.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// When the last counted delivery was.
     pub fn hit_at(&self) -> Option<Time> {
         Some(Time(self.hold.hit_at.load(Ordering::Relaxed))).filter(|at| at.0 != 0)

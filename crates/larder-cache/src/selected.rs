@@ -262,7 +262,7 @@ impl Zone {
         untagged: &mut Untagged,
         now: Time,
     ) -> bool {
-        match how {
+        let is_purged = match how {
             How::Hard => self.drop_from_memory(object, untagged, now),
             How::Soft => {
                 // Unless it was tested by all before, it is by all again.
@@ -270,7 +270,11 @@ impl Zone {
                 let tested = if tested + 1 == ban { ban } else { tested };
                 self.make_stale(object, Stale { since: now, tested }, now)
             }
+        };
+        if is_purged {
+            self.tell_purged(object);
         }
+        is_purged
     }
 }
 

@@ -13,7 +13,7 @@ use larder_http::Time;
 use larder_store::{
     BUFFERED_BYTES, Body, BodyWriter, Judge, NotKept, Reservation, SLOT_BYTES, Spill, WordedBan, body, body_with_disks,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::bans::{Asking, BanStats, Banned, Bans, Condition, Listed, Reader, Unread};
 use crate::entry::{Entry, Peek, each};
@@ -26,6 +26,7 @@ use crate::stamps::{Moment, Stamps};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 use crate::tag_index::TagIndex;
 use crate::tags::{self, TAGS_MAX, TagFields, TagHash, Tags};
+use crate::watch::Watcher;
 
 /// The limits of a zone with its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Zone {
     /// How bans on disk are read.
     read_ban: OnceLock<Reader<Object>>,
     tag_fields: ArcSwap<TagFields>,
+    /// Who is told of purged pages.
+    pub(crate) watcher: RwLock<Option<Arc<dyn Watcher>>>,
     pub(crate) counts: SharedCounts,
     /// Its part of the memory.
     tally: Arc<Tally>,
@@ -107,6 +110,7 @@ impl Zone {
             taking_over: Mutex::default(),
             read_ban: OnceLock::new(),
             tag_fields: ArcSwap::default(),
+            watcher: RwLock::default(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
             workers: Mutex::default(),
@@ -202,7 +206,12 @@ impl Zone {
     /// running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
         self.stamps.purge(page_hash(key.bytes(), key.shelf_hash()));
-        self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now)
+        // The entry is held, as its pages know their URLs by it.
+        let entry = self.is_watched().then(|| self.entry_there(key)).flatten();
+        let watched = entry.as_ref().map_or_else(Vec::new, |entry| self.watched_of(entry));
+        let variants = self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now);
+        self.tell_all(watched);
+        variants
     }
 
     /// The same for the key of a page or that of a part.
@@ -226,12 +235,14 @@ impl Zone {
     /// dropped when they are read.
     pub fn purge_prefix(&self, prefix: &[u8], now: Time) -> usize {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
+        let watched = self.watched(|page| page.with_key(|key| key.is_some_and(is_meant)));
         self.stamps.purge_many();
         let in_memory = self.forget_entries(|entry| is_meant(entry.key_bytes()));
         self.shelves.load().ban(prefix, now);
         // As in `purge`: in between, a lookup may have read a page that was still on disk.
         self.forget_all(is_meant);
         self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
+        self.tell_all(watched);
         in_memory
     }
 

@@ -1,0 +1,67 @@
+//! Tells who watches of the pages that a purge meets in memory.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::entry::{Entry, each};
+use crate::object::{Mark, Object};
+use crate::watch::{PurgedPage, Watcher};
+use crate::zone::Zone;
+
+impl Zone {
+    /// Has one be told of the pages that purges meet in memory; bans of other conditions meet none.
+    pub fn watch_purges(&self, watcher: Option<Arc<dyn Watcher>>) {
+        *self.watcher.write() = watcher;
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watcher.read().is_some()
+    }
+
+    fn watcher(&self) -> Option<Arc<dyn Watcher>> {
+        self.watcher.read().clone()
+    }
+
+    /// A page has been purged.
+    pub(crate) fn tell_purged(&self, page: &Object) {
+        let Some(watcher) = self.watcher().filter(|watcher| watcher.wants(page.hits())) else { return };
+        if let Some(page) = described(page) {
+            watcher.purged(vec![page]);
+        }
+    }
+
+    /// The pages of an entry that is to be dropped, for [`tell_all`](Self::tell_all).
+    pub(crate) fn watched_of(&self, entry: &Entry) -> Vec<PurgedPage> {
+        each(&entry.variants()).filter_map(|page| described(page)).collect()
+    }
+
+    /// The pages for which `is_meant` is true that are to be dropped: those that are asked for most.
+    pub(crate) fn watched(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PurgedPage> {
+        let Some(watcher) = self.watcher() else { return Vec::new() };
+        let all = self.objects(|page| watcher.wants(page.hits()));
+        let mut all: Vec<_> = all.into_iter().filter_map(|page| Some((page.upgrade()?.hits(), page))).collect();
+        all.sort_by_key(|(hits, _)| Reverse(*hits));
+        let meant = all.iter().filter_map(|(_, page)| page.upgrade()).filter(|page| is_meant(page));
+        meant.take(watcher.most()).filter_map(|page| described(&page)).collect()
+    }
+
+    /// These have been purged.
+    pub(crate) fn tell_all(&self, pages: Vec<PurgedPage>) {
+        if let Some(watcher) = self.watcher().filter(|_| !pages.is_empty()) {
+            watcher.purged(pages);
+        }
+    }
+}
+
+/// `None` if it is no page, or its URL is unknown.
+fn described(page: &Object) -> Option<PurgedPage> {
+    if page.mark() != Mark::Page {
+        return None;
+    }
+    let varies_by = page.vary.parts().map(|(name, value, sent)| (name.into(), sent.unwrap_or(value).into())).collect();
+    page.with_url(|url| {
+        let url = url?;
+        let (host, uri) = (url.host.into(), url.uri.into());
+        Some(PurgedPage { is_https: url.is_https, host, uri, hits: page.hits(), varies_by })
+    })
+}
