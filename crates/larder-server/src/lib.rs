@@ -50,6 +50,7 @@ pub mod probes;
 pub mod purges;
 pub mod realip;
 mod records;
+pub mod refill;
 pub mod regex;
 pub mod request;
 pub mod resolvers;

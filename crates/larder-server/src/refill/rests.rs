@@ -1,0 +1,65 @@
+//! Origins that rest after failures, their own or those that visitors met: a second, and twice as long after each further
+//! one, until a refill has succeeded.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use larder_http::Time;
+
+use super::{REST_MAX, REST_MIN};
+
+/// The rests, by origin.
+#[derive(Default)]
+pub(super) struct Rests(HashMap<usize, Rest>);
+
+struct Rest {
+    until: Time,
+    length: Duration,
+}
+
+impl Rests {
+    /// Notes a failure, and returns until when the origin rests. Failures while it rests are those of one trouble.
+    pub(super) fn failed(&mut self, origin: usize, now: Time) -> Time {
+        if self.0.len() >= ORIGINS_MAX {
+            self.0.retain(|_, rest| rest.until > now);
+        }
+        let rest = self.0.entry(origin).or_insert(Rest { until: Time(0), length: Duration::ZERO });
+        if now >= rest.until {
+            rest.length = (rest.length * 2).clamp(REST_MIN, REST_MAX);
+        }
+        rest.until = now.plus(rest.length);
+        rest.until
+    }
+
+    pub(super) fn succeeded(&mut self, origin: usize) {
+        self.0.remove(&origin);
+    }
+
+    pub(super) fn resting(&self, origin: usize, now: Time) -> Option<Time> {
+        self.0.get(&origin).map(|rest| rest.until).filter(|until| *until > now)
+    }
+}
+
+/// With so many origins those that rest no more are forgotten.
+const ORIGINS_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_until_a_refill_succeeds() {
+        let mut rests = Rests::default();
+        let mut now = 1000;
+        for length in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(rests.failed(1, Time(now)), Time(now + length * 1000));
+            // What fails meanwhile makes it begin again, and not grow.
+            assert_eq!(rests.failed(1, Time(now + 10)), Time(now + 10 + length * 1000));
+            now += 10 + length * 1000;
+            assert!(rests.resting(1, Time(now - 1)).is_some() && rests.resting(1, Time(now)).is_none());
+            assert_eq!(rests.resting(2, Time(now - 1)), None);
+        }
+        rests.succeeded(1);
+        assert_eq!(rests.failed(1, Time(now)), Time(now + 1000));
+    }
+}
