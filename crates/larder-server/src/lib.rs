@@ -51,6 +51,7 @@ pub mod purges;
 pub mod realip;
 mod records;
 pub mod refill;
+mod refiller;
 pub mod regex;
 pub mod request;
 pub mod resolvers;

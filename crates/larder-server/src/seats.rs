@@ -54,6 +54,11 @@ impl Seats {
         }
     }
 
+    /// Whether the worker is about to end.
+    pub fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
     /// Whether a connection opened at `began` shall close when it is idle.
     pub fn is_over(&self, began: Time) -> bool {
         began < self.outdated.get()

@@ -23,6 +23,7 @@ use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::lurker::Lurker;
 use crate::material::Material;
+use crate::refiller;
 use crate::site::{Site, Vcl};
 use crate::stats::Sums;
 use crate::vsl::{Hub, Settings};
@@ -125,6 +126,7 @@ impl Serving {
         issuing.follow(site.acme.as_ref());
         let lurker = Lurker::start();
         lurker.follow(&site.caches);
+        refiller::follow(&site, &shared.workers.refill);
         let count = options.workers.max(1);
         let mut workers = Vec::with_capacity(count);
         for (number, mine) in share(descriptors.listeners, count).into_iter().enumerate() {
@@ -150,6 +152,7 @@ impl Serving {
         last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.workers.pressure);
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
+        refiller::follow(&site, &self.shared.workers.refill);
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
             // If a worker has ended, the process ends too, so nobody is left to configure.

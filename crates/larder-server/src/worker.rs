@@ -17,6 +17,7 @@ use crate::misses::Misses;
 use crate::net::Buffers;
 use crate::pipes::Pipes;
 use crate::pressure::{Gate, Pressure};
+use crate::refill::Refill;
 use crate::seats::Seats;
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub pipes: Arc<Pipes>,
     /// The transaction log.
     pub log: Arc<Hub>,
+    /// Pages that are to be fetched again.
+    pub refill: Arc<Refill>,
 }
 
 /// A worker: it lives as long as its thread.

@@ -23,6 +23,7 @@ use crate::logs::{LogFiles, Logs};
 use crate::misses::Summary;
 use crate::pressure::Stage;
 use crate::probes;
+use crate::refiller;
 use crate::resolvers;
 use crate::site::Site;
 use crate::worker::{self, Worker};
@@ -134,6 +135,9 @@ impl Thread {
         };
         thread.listen(sockets);
         thread.follow(&site);
+        if number == 0 {
+            tokio::task::spawn_local(refiller::run(Rc::clone(&thread.worker)));
+        }
         thread.worker.misses.borrow_mut().tick(0, clock::now());
         thread
     }

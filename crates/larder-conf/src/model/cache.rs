@@ -1,5 +1,6 @@
 //! Zones of pages, and what a location does with its zone.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -180,6 +181,8 @@ pub struct Purging {
     pub by_origin: bool,
     /// `larder_litespeed`, off: answers say what is stored, and purge, as to LiteSpeed's cache.
     pub litespeed: bool,
+    /// `larder_refill`: how many purged pages are fetched again in a second at most; `None` for `off`.
+    pub refill: Option<NonZeroU32>,
 }
 
 /// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.

@@ -234,6 +234,11 @@ impl Exchange {
         self.request.nested.purpose == Purpose::Walk
     }
 
+    /// Whether it fills the cache without a client.
+    pub fn is_refill(&self) -> bool {
+        self.request.nested.purpose == Purpose::Refill
+    }
+
     /// Whether only a head is asked for.
     pub fn is_head(&self) -> bool {
         self.request.method == Method::Head

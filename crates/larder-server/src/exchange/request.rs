@@ -107,6 +107,8 @@ pub enum Purpose {
     Slice,
     /// Only the cache.
     Refetch,
+    /// Only the cache, for a page that nobody has asked for.
+    Refill,
     /// Nobody: the request is walked through to explain it. Nothing is sent, counted or changed.
     Walk,
 }

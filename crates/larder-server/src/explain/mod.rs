@@ -50,7 +50,7 @@ pub fn explain(question: &Question, seen: &Summary, worker: &Rc<Worker>) -> Resu
     let mut ex = worker.exchange(&client);
     notes::begin(&mut ex);
     let counted = worker.stats.counted();
-    let begun = receive::begin_walk(&question.head(), listener, &mut ex, &cx, clock::now());
+    let begun = receive::begin_unseen(&question.head(), listener, &mut ex, &cx, clock::now());
     match begun {
         Ok(step) => drop(advance(step, &mut ex, &cx)),
         Err(error) => notes::verdict(format!("answered with {}: {error}", error.status()), &ex),

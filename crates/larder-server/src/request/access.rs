@@ -191,6 +191,11 @@ fn one_less(level: LogLevel) -> LogLevel {
 /// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
+    if ex.is_refill() {
+        // Nobody gets the answer; but who has no password gets none, and there is nothing to store.
+        let asks = loc.access.auth_basic.is_some() || loc.subrequests.auth_request.is_some();
+        return asks.then_some(Step::Abort);
+    }
     let asks = loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked;
     if ex.visit.authorized {
         return asks.then(|| Slow::Ask(Box::new(Ask { refused: None })).into());

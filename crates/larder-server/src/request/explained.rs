@@ -59,7 +59,7 @@ fn walked(ex: &Exchange, cx: &Cx) -> Option<String> {
     let mut copy = cx.worker.exchange(&ex.asked.client);
     begin(&mut copy);
     let counted = cx.stats().counted();
-    if let Ok(step) = receive::begin_walk(&text, listener, &mut copy, cx, ex.asked.started) {
+    if let Ok(step) = receive::begin_unseen(&text, listener, &mut copy, cx, ex.asked.started) {
         drop(advance(step, &mut copy, cx));
     }
     cx.stats().put_back(&counted);

@@ -22,7 +22,7 @@ use super::early_hints::Gathered;
 use super::origin_request::passed_on::Extent;
 use super::plan::Plan;
 use super::written_url::{self, By};
-use super::{Step, Synth, answer, early_hints, explained, origin_request, own_files, part, reasons, resolve};
+use super::{Step, Synth, answer, early_hints, explained, origin_request, own_files, part, reasons, refill, resolve};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -99,6 +99,7 @@ impl Underway {
             }
         };
         reasons::note(&step, ex, cx, explained::made_by);
+        refill::note_failure(ex, cx);
         step
     }
 

@@ -108,7 +108,10 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
                 drop(permit);
                 return lost(index, &object.to_arc(), ex, cx);
             }
-            stale(index, object.to_arc(), permit, origin, ex, cx)
+            match permit {
+                Some(permit) if ex.is_refill() => stale_again(index, object.to_arc(), permit, ex, cx),
+                permit => stale(index, object.to_arc(), permit, origin, ex, cx),
+            }
         }
         Verdict::Miss(None) => missed("no room", origin, ex, cx),
         Verdict::Miss(Some(permit)) => {
@@ -128,7 +131,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
                 return turned(turn, ex);
             }
             ex.upstream.cache_status = Some(CacheStatus::Miss);
-            cx.stats().misses.add(1);
+            count_miss(ex, cx);
             let part = if stores && !is_part { part::to_complete(index, origin, ex, cx) } else { None };
             let storing = stores.then(|| Storing::new(permit, index));
             Plan { storing, stale: None, part }.into()
@@ -146,7 +149,13 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Delivers a page that is fresh.
 fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Hit);
+    if ex.is_refill() {
+        return Step::Abort;
+    }
     cx.stats().hits.add(1);
+    if cx.loc(ex).settings.purging.refill.is_some() {
+        object.note_hit();
+    }
     if object.body.whole().is_none() || ex.upstream.part == Part::Asked {
         return Step::Page(Page::stored(object.to_arc()));
     }
@@ -171,7 +180,7 @@ fn other_part(index: usize, permit: Option<larder_cache::Permit>, origin: &Origi
         None => missed_anew(index, ex, cx),
         Some(permit) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
-            cx.stats().misses.add(1);
+            count_miss(ex, cx);
             Plan::new(Some(Storing::new(permit, index)), None).into()
         }
     }
@@ -180,7 +189,7 @@ fn other_part(index: usize, permit: Option<larder_cache::Permit>, origin: &Origi
 /// Fetches a page that is there and does not count. Nobody waits for it, and it takes the place of the other.
 fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
-    cx.stats().misses.add(1);
+    count_miss(ex, cx);
     Plan::new(Some(Storing::unasked(index, cx)), None).into()
 }
 
@@ -188,7 +197,7 @@ fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 fn asked_for_anew(index: usize, object: Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Expired);
     ex.upstream.cache_detail = cache_status::BY_REQUEST;
-    cx.stats().misses.add(1);
+    count_miss(ex, cx);
     Plan::new(Some(Storing::unasked(index, cx)), Some(object)).into()
 }
 
@@ -203,7 +212,7 @@ fn missed(why: &'static str, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ste
 fn passed(why: &'static str, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
     ex.upstream.cache_detail = why;
-    cx.stats().misses.add(1);
+    count_miss(ex, cx);
     Plan::pass().into()
 }
 
@@ -275,7 +284,7 @@ fn stale(
             ex.upstream.cache_status = Some(CacheStatus::Expired);
             let is_purged = cx.zone(index).is_purged(&KeyRef::new(&ex.upstream.cache_key));
             ex.upstream.cache_detail = if is_purged { "purged" } else { "stale" };
-            cx.stats().misses.add(1);
+            count_miss(ex, cx);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),
                 None => Storing::unasked(index, cx),
@@ -286,6 +295,20 @@ fn stale(
     ex.upstream.cache_status = Some(status);
     cx.stats().stale.add(1);
     step
+}
+
+/// A stale page that is fetched though nobody waits for it.
+fn stale_again(index: usize, object: Arc<Object>, permit: larder_cache::Permit, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Expired);
+    ex.upstream.cache_detail = "stale";
+    count_miss(ex, cx);
+    Plan::new(Some(Storing::new(permit, index)), Some(object)).into()
+}
+
+/// Counts a request whose origin is asked; one without a client counts as a fetch in the background.
+fn count_miss(ex: &Exchange, cx: &Cx) {
+    let stats = cx.stats();
+    if ex.is_refill() { &stats.refetches } else { &stats.misses }.add(1);
 }
 
 /// Waits until the fetch of a page is over, and asks again.

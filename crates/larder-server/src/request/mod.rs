@@ -54,6 +54,7 @@ pub mod reasons;
 pub mod receive;
 pub mod recode;
 pub mod refetch;
+pub mod refill;
 pub mod request_body;
 pub mod resolve;
 pub mod response_fields;
@@ -346,6 +347,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Purpose::Answer => {}
             Purpose::Slice => step = slice::only_of_slices(step, ex, cx),
             Purpose::Refetch => step = refetch::only_of_refetches(step),
+            Purpose::Refill => step = refill::only_of_refills(step, ex, cx),
             Purpose::Walk => step = walk::only_of_walks(step, ex, cx),
         }
         step = match step {

@@ -13,8 +13,8 @@ use crate::vsl::Plain;
 
 use super::purge_from;
 
-/// Takes the fields out of an answer, and returns what they have done; `None` if that is nothing. What cannot be understood
-/// is logged, and does nothing.
+/// Takes the fields out of an answer, and returns what they have done; `None` if that is nothing, as in a refill. What
+/// cannot be understood is logged, and does nothing.
 pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec<Deed>> {
     let purging = &cx.loc(ex).settings.purging;
     if !purging.is_by_origin() || !by_origin::FIELDS.iter().any(|name| fields.contains(name)) {
@@ -24,6 +24,10 @@ pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec
     let own = Arc::make_mut(fields);
     for name in by_origin::FIELDS {
         own.remove(name);
+    }
+    if ex.is_refill() {
+        // A page that purges when it is fetched would be fetched without an end.
+        return None;
     }
     let deeds = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| purge_from::planned(orders, ex, cx));
     match deeds {

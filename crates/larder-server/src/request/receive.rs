@@ -61,8 +61,14 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
     }
 }
 
-/// The first step of a request that is walked through, by its head; nobody is told of it.
-pub fn begin_walk(head: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Result<Step, HeadError> {
+/// The first step of a request that nobody has sent, by its head: of a walk, or of a refill. No log is told of it.
+pub fn begin_unseen(
+    head: &[u8],
+    listener: &Listener,
+    ex: &mut Exchange,
+    cx: &Cx,
+    now: Time,
+) -> Result<Step, HeadError> {
     ex.asked.started = now;
     enter(listener.default, ex, cx);
     let limits = limits(&cx.site().servers[listener.default]);

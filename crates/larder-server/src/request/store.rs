@@ -40,7 +40,7 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
 
 fn fetched(ex: &Exchange) -> Fetched {
     let by = match ex.request.nested.purpose {
-        Purpose::Refetch => FetchedBy::Background,
+        Purpose::Refetch | Purpose::Refill => FetchedBy::Background,
         Purpose::Answer | Purpose::Slice | Purpose::Walk => FetchedBy::Request,
     };
     Fetched { from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)), by, is_confirmed: false }

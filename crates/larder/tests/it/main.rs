@@ -47,6 +47,7 @@ mod purge_refused;
 mod purge_words;
 mod recipes;
 mod refetch;
+mod refill;
 mod refusals;
 mod relay;
 mod reload;
