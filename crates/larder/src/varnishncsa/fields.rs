@@ -2,8 +2,11 @@
 
 use larder_vsl::{Form, Kind, Member, Record, Tag};
 
+use crate::vsl::handling::Handling;
+use crate::vsl::quote::Quoting;
+use crate::vsl::text::{behind, trimmed, word};
+
 use super::format::{FIELDS, Field, Format, Watched, Which};
-use super::quote::Quoting;
 
 /// What was found.
 #[derive(Debug)]
@@ -11,8 +14,7 @@ pub struct Fields<'a> {
     fields: [Option<&'a [u8]>; FIELDS],
     /// By the numbers of the format's watches.
     pub found: Vec<Option<&'a [u8]>>,
-    pub hit_or_miss: &'static str,
-    pub handling: &'static str,
+    pub handling: Handling,
     /// `c` or `b`.
     pub side: &'static str,
     pub vxid: u64,
@@ -41,8 +43,7 @@ pub fn find<'a>(member: &'a Member, format: &'a Format) -> Option<Fields<'a>> {
     let mut fields = Fields {
         fields: [None; FIELDS],
         found: vec![None; format.watches.len()],
-        hit_or_miss: "-",
-        handling: "-",
+        handling: Handling::default(),
         side,
         vxid: member.vxid,
         is_settled: false,
@@ -100,16 +101,14 @@ impl<'a> Fields<'a> {
             Tag::BerespHeader | Tag::RespHeader => self.header(text, format, Policy::Response, false),
             Tag::BereqUnset | Tag::ReqUnset => self.header(text, format, Policy::Request, true),
             Tag::BerespUnset | Tag::RespUnset => self.header(text, format, Policy::Response, true),
-            Tag::HitMiss => (self.hit_or_miss, self.handling) = ("miss", "hitmiss"),
-            Tag::HitPass => (self.hit_or_miss, self.handling) = ("miss", "hitpass"),
-            Tag::VclCall => self.call(text),
-            Tag::VclReturn if text.eq_ignore_ascii_case(b"pipe") => {
-                (self.hit_or_miss, self.handling) = ("miss", "pipe");
+            Tag::VclCall => {
+                let is = |name: &str| text.eq_ignore_ascii_case(name.as_bytes());
+                self.is_settled |= is("recv") || is("backend_response");
             }
             Tag::VclReturn if text.eq_ignore_ascii_case(b"restart") => return false,
-            Tag::Cache => self.cache(text),
             _ => {}
         }
+        self.handling.take(Record { text, ..record });
         for (number, watch) in format.watches.iter().enumerate() {
             let found = match watch.of {
                 Watched::VclLog if record.tag == Tag::VclLog => text.strip_prefix(&watch.prefix[..]),
@@ -183,56 +182,4 @@ impl<'a> Fields<'a> {
             self.words(rest, &[(2, Field::FirstByte)]);
         }
     }
-
-    fn call(&mut self, sub: &[u8]) {
-        let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
-        if is("recv") {
-            self.is_settled = true;
-            (self.hit_or_miss, self.handling) = ("-", "-");
-        } else if is("hit") {
-            (self.hit_or_miss, self.handling) = ("hit", "hit");
-        } else if is("miss") && self.handling != "hitmiss" {
-            (self.hit_or_miss, self.handling) = ("miss", "miss");
-        } else if is("pass") && self.handling != "hitpass" {
-            (self.hit_or_miss, self.handling) = ("miss", "pass");
-        } else if is("synth") {
-            // It is neither, and nearer to a miss.
-            (self.hit_or_miss, self.handling) = ("miss", "synth");
-        } else if is("backend_response") {
-            self.is_settled = true;
-        }
-    }
-
-    /// What the cache of an nginx.conf says, which runs no subs.
-    fn cache(&mut self, text: &[u8]) {
-        (self.hit_or_miss, self.handling) = match word(text, 1).unwrap_or_default() {
-            b"HIT" | b"STALE" | b"UPDATING" | b"REVALIDATED" => ("hit", "hit"),
-            b"MISS" | b"EXPIRED" => ("miss", "miss"),
-            b"BYPASS" | b"PASS" => ("miss", "pass"),
-            _ => return,
-        };
-    }
-}
-
-/// What stands behind a prefix in any case, and spaces.
-fn behind<'a>(text: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
-    let (front, rest) = text.split_at_checked(prefix.len())?;
-    let spaces = if prefix.is_empty() { 0 } else { rest.iter().take_while(|byte| **byte == b' ').count() };
-    front.eq_ignore_ascii_case(prefix).then(|| &rest[spaces..])
-}
-
-/// A word, counted from 1.
-fn word(text: &[u8], number: usize) -> Option<&[u8]> {
-    text.split(|byte| is_space(*byte)).filter(|word| !word.is_empty()).nth(number - 1)
-}
-
-fn trimmed(text: &[u8]) -> &[u8] {
-    let start = text.iter().take_while(|byte| is_space(**byte)).count();
-    let end = text.iter().rposition(|byte| !is_space(*byte)).map_or(start, |last| last + 1);
-    &text[start..end]
-}
-
-/// Like `isspace()`.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -5,7 +5,7 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use larder_vsl::{Form, GlobError, Tag, of_beginning};
 
-use super::quote::Quoting;
+use crate::vsl::quote::Quoting;
 
 /// The format without `-F`.
 pub const USUAL_FORMAT: &str = "%h %l %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";

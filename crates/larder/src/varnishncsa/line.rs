@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
+use crate::vsl::quote;
+
 use super::fields::Fields;
 use super::format::{Field, Format, Item, Time};
-use super::quote;
 
 /// Appends the line of a transaction. Without the time of its start, a format that has one gives no line.
 pub fn append(format: &Format, fields: &Fields<'_>, zone: &TimeZone, out: &mut Vec<u8>) {
@@ -29,8 +30,8 @@ pub fn append(format: &Format, fields: &Fields<'_>, zone: &TimeZone, out: &mut V
             }
             Item::RequestLine => append_request_line(format, fields, out),
             Item::User => value(user(fields).as_deref().unwrap_or(b"-"), out),
-            Item::HitOrMiss => out.extend_from_slice(fields.hit_or_miss.as_bytes()),
-            Item::Handling => out.extend_from_slice(fields.handling.as_bytes()),
+            Item::HitOrMiss => out.extend_from_slice(fields.handling.hit_or_miss.as_bytes()),
+            Item::Handling => out.extend_from_slice(fields.handling.name.as_bytes()),
             Item::Side => out.extend_from_slice(fields.side.as_bytes()),
             Item::Vxid => append_number(fields.vxid, 0, out),
         }

@@ -7,7 +7,6 @@ mod fields;
 mod format;
 mod line;
 pub mod options;
-mod quote;
 
 use std::fs;
 use std::process::ExitCode;

@@ -2,13 +2,17 @@
 //! show those that a query chooses.
 //!
 //! `options` reads the letters that both have, `source` is where transactions come from, `output` where texts go, and `run`
-//! moves them until it is told to end. `regex` has the expressions of queries and filters.
+//! moves them until it is told to end. `regex` has the expressions of queries and filters, `text` finds words in records,
+//! `handling` what the cache has made of a request, and `quote` keeps values on their line.
 
+pub mod handling;
 pub mod options;
 pub mod output;
+pub mod quote;
 pub mod regex;
 mod run;
 mod source;
+pub mod text;
 
 pub use run::{Form, RunError, run};
 

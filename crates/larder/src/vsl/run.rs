@@ -50,6 +50,9 @@ pub enum RunError {
     /// What is wrong with an option, beyond its letter.
     #[error("-{0}: {1}")]
     Option(char, String),
+    /// A regular expression.
+    #[error("--match: {0}")]
+    Match(String),
     /// A file of an option.
     #[error("-{letter} {}: it cannot be read {}", path.display(), Reason(source))]
     OptionFile {
