@@ -1,11 +1,12 @@
 # Completion of larder's command line for fish.
-set -l commands serve check cache why explain purge varnishd varnishstat varnishlog varnishncsa help
+set -l commands serve check cache why explain purge log varnishd varnishstat varnishlog varnishncsa help
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a serve -d 'Serve a folder, PHP included'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a check -d 'Check the configuration'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a cache -d 'What is on disk'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a why -d 'Why requests were no hits'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a explain -d 'What becomes of a request, and why'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a purge -d 'Purge pages'
+complete -c larder -n "not __fish_seen_subcommand_from $commands" -a log -d 'Follow requests'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishd -d 'Run a VCL'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishstat -d 'Counters of larder varnishd'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishlog -d 'The log, by transactions'
@@ -17,7 +18,7 @@ complete -c larder -s c -r -d 'Configuration file'
 complete -c larder -n "__fish_seen_subcommand_from serve" -l listen -x -d 'Address'
 complete -c larder -n "__fish_seen_subcommand_from serve" -l print-config -d 'Print the configuration'
 complete -c larder -n "__fish_seen_subcommand_from cache" -a 'ls stat bans verify clear'
-complete -c larder -n "__fish_seen_subcommand_from why explain" -l json -d 'As JSON'
+complete -c larder -n "__fish_seen_subcommand_from why explain log" -l json -d 'As JSON'
 complete -c larder -n "__fish_seen_subcommand_from explain" -s X -x -a 'GET HEAD POST PURGE' -d 'Method'
 complete -c larder -n "__fish_seen_subcommand_from explain" -s H -x -d 'A field'
 complete -c larder -n "__fish_seen_subcommand_from explain" -l from -x -d 'Address of the client'
@@ -26,3 +27,9 @@ for option in tag prefix match host ban zone
 end
 complete -c larder -n "__fish_seen_subcommand_from purge" -l all -d 'Everything'
 complete -c larder -n "__fish_seen_subcommand_from purge" -l soft -d 'Pages are stale'
+for option in host url match method status from slow
+    complete -c larder -n "__fish_seen_subcommand_from log" -l $option -x
+end
+complete -c larder -n "__fish_seen_subcommand_from log" -l cache -x -a 'hit miss expired stale updating revalidated bypass pass none'
+complete -c larder -n "__fish_seen_subcommand_from log" -l failed -d 'Failures'
+complete -c larder -n "__fish_seen_subcommand_from log" -l kept -d 'What was kept'

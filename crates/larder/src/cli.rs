@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
+use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::serve_socket;
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
@@ -30,6 +31,8 @@ pub enum Command {
     Cache(Cache),
     /// `why ...`, `explain ...`, `purge ...`: ask a running server about itself, or to purge.
     Ask(Ask),
+    /// `log ...`: follow the requests of a running server.
+    Log(Log),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
     /// `varnishstat ...`: varnishstat's command line.
@@ -163,6 +166,9 @@ pub enum CliError {
     /// Options of `why`, `explain` and `purge` that cannot be.
     #[error("{1}")]
     Ask(Verb, AskError),
+    /// Options of `log` that cannot be.
+    #[error("{0}")]
+    Log(#[from] RequestsError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
@@ -188,6 +194,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
             let asked = ask_options::parse(&args[1..], verb).map_err(|error| CliError::Ask(verb, error))?;
             Ok(asked.map_or(Command::Show(Show::AskHelp(verb)), Command::Ask))
         }
+        Some("log") => Ok(Command::Log(requests_options::parse(&args[1..])?)),
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),

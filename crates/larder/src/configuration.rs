@@ -123,10 +123,14 @@ impl Configuration {
         Configuration::load(surroundings, &mut files, &mut own)
     }
 
+    /// A configuration as it is written, for those who look for its server: what a start needs is not checked.
+    pub fn glance(surroundings: &Surroundings) -> Result<Config, Rejected> {
+        parse(surroundings, &mut DiskLoader::default()).map(|loaded| loaded.config)
+    }
+
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.
     pub fn pid_file(surroundings: &Surroundings) -> Result<PathBuf, Rejected> {
-        let loaded = parse(surroundings, &mut DiskLoader::default())?;
-        Ok(pid_file(&loaded.config))
+        Self::glance(surroundings).map(|config| pid_file(&config))
     }
 
     /// The path of the pid file.
@@ -249,7 +253,8 @@ fn fill_in(config: &mut Config, surroundings: &Surroundings) {
     }
 }
 
-fn pid_file(config: &Config) -> PathBuf {
+/// The path of the pid file of a configuration.
+pub fn pid_file(config: &Config) -> PathBuf {
     config.main.pid.clone().unwrap_or_else(|| Path::new(PID_FILE).to_owned())
 }
 

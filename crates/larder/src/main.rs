@@ -25,6 +25,7 @@ mod oserror;
 mod paths;
 mod pidfile;
 mod process;
+mod requests_log;
 mod run;
 mod scratch;
 mod serve;
@@ -83,6 +84,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Ask(asked)) => ask::run(&asked),
+        Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
@@ -93,6 +95,7 @@ fn called(invocation: Invocation) -> ExitCode {
                 CliError::Varnishstat(_) => "larder varnishstat -h".to_owned(),
                 CliError::Varnishlog(_) => "larder varnishlog -h".to_owned(),
                 CliError::Varnishncsa(_) => "larder varnishncsa -h".to_owned(),
+                CliError::Log(_) => "larder log -h".to_owned(),
                 CliError::Ask(verb, _) => format!("larder {} -h", verb.name()),
                 _ => "larder -h".to_owned(),
             };

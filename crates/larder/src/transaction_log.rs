@@ -13,13 +13,18 @@ use crate::oserror::CallFailed;
 use crate::pidfile::beside;
 use crate::tell_socket::TellSocket;
 
-/// Where it is told: `larder_transaction_log`, or else beside the pid file.
-fn path(config: &Config, pid_path: &Path) -> Option<PathBuf> {
+/// Where it is told: `larder_transaction_log`, or else beside the pid file; `None` if it is off.
+pub fn path(config: &Config, pid_path: &Path) -> Option<PathBuf> {
     match &config.main.transaction_log.place {
-        TransactionLogPlace::Usual => Some(beside(pid_path, EXTENSION)),
+        TransactionLogPlace::Usual => Some(beside_pid_file(pid_path)),
         TransactionLogPlace::At(path) => Some(path.clone()),
         TransactionLogPlace::Off => None,
     }
+}
+
+/// The socket of a server with this pid file, unless it was put elsewhere.
+pub fn beside_pid_file(pid_path: &Path) -> PathBuf {
+    beside(pid_path, EXTENSION)
 }
 
 /// Listens there. A server goes on without it.

@@ -43,6 +43,7 @@ fn help() -> String {
          \x20      larder explain URL [-X METHOD] [-H FIELD] [--from ADDRESS] [options as above]\n\
          \x20      larder purge URL...|--tag T|--prefix P|--match REGEX|--host H|--ban BAN|--all [--soft] [--zone Z]\n\
          \x20                   [options of larder why]\n\
+         \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -71,6 +72,7 @@ fn help() -> String {
          \x20 why           : why requests of the last minutes were no hits; \"larder why -h\" shows more\n\
          \x20 explain       : what the running server would do with a request; \"larder explain -h\" shows more\n\
          \x20 purge         : has the running server purge pages; \"larder purge -h\" shows more\n\
+         \x20 log           : follows the requests of a running server; \"larder log -h\" shows more\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

@@ -51,6 +51,7 @@ mod refill;
 mod refusals;
 mod relay;
 mod reload;
+mod requests_log;
 mod resolver;
 mod rfc9111;
 mod running_varnishd;

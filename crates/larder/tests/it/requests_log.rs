@@ -1,0 +1,108 @@
+//! `larder log`: the requests of a running server, a line for each.
+
+use larder_testkit::{Answer, Origin, text_of};
+use serde_json::Value;
+
+use crate::site::{Setup, Site, cached, eventually};
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m larder_disk=off;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        location / {
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+            proxy_cache_valid 200 1h;
+            proxy_cache_bypass $cookie_session;
+            proxy_no_cache $cookie_session;
+        }
+        location /gone/ { proxy_pass http://{GONE}; }
+        location = /made { return 204; }
+    }";
+
+fn site() -> (Site, Origin) {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let gone = format!("127.0.0.1:{}", larder_testkit::free_port());
+    let setup = Setup::new().one_worker().main("larder_transaction_log on keep=1m;");
+    (setup.name("ORIGIN", origin.address()).name("GONE", gone).start(SITE), origin)
+}
+
+fn shown(site: &Site, options: &[&str]) -> String {
+    let output = site.setup().larder_words(&[&["log"], options].concat());
+    assert!(output.status.success(), "{}", text_of(&output.stderr));
+    text_of(&output.stdout)
+}
+
+/// The URLs that are shown, in their order.
+fn urls(site: &Site, options: &[&str]) -> Vec<String> {
+    let lines = shown(site, &[&["-d", "--json"], options].concat());
+    let url = |line: &str| serde_json::from_str::<Value>(line).unwrap()["url"].as_str().unwrap().to_owned();
+    lines.lines().map(url).collect()
+}
+
+#[test]
+fn requests_are_lines_and_options_choose_among_them() {
+    let (site, origin) = site();
+    site.get_until("/a", "the page to be stored", |response| cached(response) == "HIT");
+    for (method, url, fields) in [
+        ("GET", "/bypassed?x=1", "Cookie: session=1\r\nUser-Agent: robot\r\n"),
+        ("POST", "/posted", "Content-Length: 0\r\n"),
+        ("GET", "/gone/a", ""),
+        ("GET", "/made", ""),
+    ] {
+        site.ask(method, url, fields);
+    }
+    eventually("all to be told", || urls(&site, &["--url", "/made"]) == ["/made"]);
+    for (options, expected) in [
+        (&["--cache", "hit", "-k", "1"][..], &["/a"][..]),
+        (&["--cache", "bypass"], &["/bypassed?x=1"]),
+        (&["--cache", "pass"], &["/posted"]),
+        (&["--cache", "none"], &["/gone/a", "/made"]),
+        (&["--method", "POST", "--method", "PUT"], &["/posted"]),
+        (&["--status", "2xx", "--match", "^/(made|gone)"], &["/made"]),
+        (&["--status", "502"], &["/gone/a"]),
+        (&["--failed"], &["/gone/a"]),
+        (&["--host", "SITE.test", "--url", "/b"], &["/bypassed?x=1"]),
+        (&["--host", "other.test"], &[]),
+        (&["--from", "127.0.0.0/8", "--cache", "bypass"], &["/bypassed?x=1"]),
+        (&["--from", "127.0.0.2"], &[]),
+        (&["--slow", "3600s"], &[]),
+        (&["-q", "ReqHeader:User-Agent eq robot"], &["/bypassed?x=1"]),
+    ] {
+        assert_eq!(urls(&site, options), expected, "{options:?}");
+    }
+    let object: Value = serde_json::from_str(&shown(&site, &["-d", "--json", "--cache", "bypass"])).unwrap();
+    for (name, expected) in [
+        ("client", "127.0.0.1"),
+        ("method", "GET"),
+        ("host", "site.test"),
+        ("cache", "BYPASS"),
+        ("origin", &origin.address().to_string()),
+    ] {
+        assert_eq!(object[name], expected, "{object}");
+    }
+    assert_eq!(object["status"], 200);
+    assert!(object["seconds"].as_f64() > Some(0.0) && object["origin_seconds"].as_f64() > Some(0.0), "{object}");
+    let failed = shown(&site, &["-d", "--failed"]);
+    assert!(failed.contains(" 502 -           ") && failed.contains("GET site.test/gone/a"), "{failed}");
+    assert!(failed.contains("  error: connect() failed (111: Connection refused)"), "{failed}");
+}
+
+#[test]
+fn without_a_log_it_says_why() {
+    let setup = Setup::new();
+    for (conf, options, expected) in [
+        ("larder_transaction_log off;", &[][..], "larder log: the configuration has \"larder_transaction_log off\""),
+        ("pid off", &[], "larder: [emerg] "),
+        ("pid none.pid;", &["--match", "("], "larder log: --match: "),
+        ("pid none.pid;", &["--hosts"], "larder: \"larder log -h\" shows what can be asked for\n"),
+    ] {
+        setup.write_raw(&format!("{conf}\nevents {{}}"));
+        let output = setup.larder_words(&[&["log"], options].concat());
+        assert!(!output.status.success());
+        let told = text_of(&output.stderr);
+        assert!(told.contains(expected), "{options:?}: {told}");
+    }
+}
