@@ -72,7 +72,7 @@ pub use stamps::Moment;
 pub use stats::ZoneStats;
 pub use storable::Ignore;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, split as split_tags};
-pub use url::Url;
+pub use url::{Place, Url};
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
 pub use watch::{PurgedPage, Watcher};
 pub use zone::{Lurked, Zone, ZoneLimits};

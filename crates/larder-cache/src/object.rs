@@ -15,7 +15,7 @@ use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
 use crate::rfc9111;
 use crate::tags::{TagFields, TagHash, Tags};
-use crate::url::{Located, Url};
+use crate::url::{Located, Place, Url};
 use crate::vary::VaryKey;
 use crate::zone::Zone;
 
@@ -243,6 +243,11 @@ impl Object {
     /// Passes on its URL; `None` if that is unknown.
     pub fn with_url<T>(&self, look: impl FnOnce(Option<Url<'_>>) -> T) -> T {
         self.with_key(|key| look(self.hold.located.url(key)))
+    }
+
+    /// Passes on where it is, for tests by its URL; `None` if that is unknown.
+    pub fn with_place<T>(&self, look: impl FnOnce(Option<Place<'_>>) -> T) -> T {
+        self.with_key(|key| look(self.hold.located.place(key)))
     }
 
     /// Passes on its key; `None` if it is not kept.

@@ -88,11 +88,9 @@ impl Purge {
             Selection::Key(key) => page.with_key(|own| own.is_none_or(|own| *page_of(own) == **key)),
             Selection::KeyPrefix(prefix) => page.with_key(|own| own.is_none_or(|own| own.starts_with(prefix))),
             Selection::Tags(_) => page.has_any_tag(&self.tags, &self.tag_fields),
-            Selection::Host(host) => page.with_url(|url| url.is_none_or(|url| url.host.eq_ignore_ascii_case(host))),
-            Selection::Url { host, uri } => page.with_url(|url| {
-                url.is_none_or(|url| {
-                    host.as_ref().is_none_or(|host| url.host.eq_ignore_ascii_case(host)) && uri.holds(url.uri)
-                })
+            Selection::Host(host) => page.with_place(|place| place.is_none_or(|place| place.is_on(host))),
+            Selection::Url { host, uri } => page.with_place(|place| {
+                place.is_none_or(|place| host.as_ref().is_none_or(|host| place.is_on(host)) && uri.holds(&place))
             }),
         }
     }

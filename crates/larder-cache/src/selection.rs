@@ -19,6 +19,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::tags::TagFields;
+use crate::url::Place;
 
 /// Which pages a purge means.
 #[derive(Clone)]
@@ -160,12 +161,12 @@ pub(crate) fn are_of_purge(words: &str) -> bool {
 
 impl UriTest {
     /// Whether it holds. What cannot be told holds, so that no page stays that may be meant.
-    pub(crate) fn holds(&self, uri: &[u8]) -> bool {
+    pub(crate) fn holds(&self, place: &Place<'_>) -> bool {
         match self {
-            Self::Is(text) => **text == *uri,
-            Self::Like(pattern) => is_like(uri, pattern),
-            Self::Begins(start) => uri.starts_with(start),
-            Self::Matches(pattern) => pattern.is_in(uri).unwrap_or(true),
+            Self::Is(text) => place.is_at(text),
+            Self::Like(pattern) => place.any_uri(|uri| is_like(uri, pattern)),
+            Self::Begins(start) => place.any_uri(|uri| uri.starts_with(start)),
+            Self::Matches(pattern) => place.any_uri(|uri| pattern.is_in(uri).unwrap_or(true)),
         }
     }
 }
@@ -226,6 +227,7 @@ pub const WORDS_BYTES_MAX: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::{Located, Url};
 
     /// Finds itself.
     struct Word(String);
@@ -307,6 +309,10 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_bytes() {
+        let holds = |test: &UriTest, uri: &str| {
+            let located = Located::copied(Url { is_https: false, host: b"a", uri: uri.as_bytes() });
+            test.holds(&located.place(None).expect("it has a URL"))
+        };
         for (pattern, text, expected) in [
             ("/a", "/a", true),
             ("/a", "/ab", false),
@@ -324,11 +330,11 @@ mod tests {
             ("/**b", "/b", true),
         ] {
             let test = UriTest::Like(pattern.as_bytes().into());
-            assert_eq!(test.holds(text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(holds(&test, text), expected, "{pattern} {text}");
         }
         for (text, expected) in [("/a*", true), ("/a*b", true), ("/ab", false), ("/a", false)] {
-            assert_eq!(UriTest::Begins(Box::from(*b"/a*")).holds(text.as_bytes()), expected, "{text}");
+            assert_eq!(holds(&UriTest::Begins(Box::from(*b"/a*")), text), expected, "{text}");
         }
-        assert!(UriTest::Matches(Arc::new(Word("endless".to_owned()))).holds(b"/"), "what cannot be told holds");
+        assert!(holds(&UriTest::Matches(Arc::new(Word("endless".to_owned()))), "/"), "what cannot be told holds");
     }
 }

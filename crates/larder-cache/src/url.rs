@@ -1,14 +1,24 @@
 //! The URL of a page: what clients ask for to get it, as far as purges and operators name pages by it.
 
+use larder_http::{Escape, escape_uri, normalise};
+
 /// The URL of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
     /// Whether it is asked for by https.
     pub is_https: bool,
-    /// The host, without a port.
+    /// The host, without a port; empty for a page of every host.
     pub host: &'a [u8],
     /// Path and query.
     pub uri: &'a [u8],
+}
+
+/// Where a page is, for tests by its URL. The first visitor has chosen how that is written, so tests see the other ways, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    url: Url<'a>,
+    /// Whether the key leaves the query out, so that the page is that of every query.
+    is_of_any_query: bool,
 }
 
 /// The URL of a page as it is kept: most keys have it in them, and then it takes no room of its own.
@@ -88,6 +98,14 @@ impl Located {
         }
     }
 
+    /// The same for tests.
+    pub(crate) fn place<'a>(&'a self, key: Option<&'a [u8]>) -> Option<Place<'a>> {
+        let url = self.url(key)?;
+        let is_in = |key: &[u8]| position(key, url.uri).is_some();
+        let is_of_any_query = path_of(url.uri).len() < url.uri.len() && !self.own_key().or(key).is_none_or(is_in);
+        Some(Place { url, is_of_any_query })
+    }
+
     /// What it takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
@@ -101,14 +119,10 @@ impl Located {
 impl Places {
     /// Where `key` has the URL: the URI at its end, as most keys, or else behind the host.
     fn of(url: Url<'_>, key: &[u8]) -> Option<Self> {
-        let find = |text: &[u8], word: &[u8]| match word.is_empty() {
-            true => Some(0),
-            false => text.windows(word.len()).position(|window| window == word),
-        };
-        let host_at = find(key, url.host)?;
+        let host_at = position(key, url.host)?;
         let uri_at = match key.ends_with(url.uri) {
             true => key.len() - url.uri.len(),
-            false => host_at + url.host.len() + find(key.get(host_at + url.host.len()..)?, url.uri)?,
+            false => host_at + url.host.len() + position(key.get(host_at + url.host.len()..)?, url.uri)?,
         };
         Some(Self {
             is_https: url.is_https,
@@ -132,6 +146,82 @@ impl Places {
 impl Copied {
     fn url(&self) -> Url<'_> {
         Url { is_https: self.is_https, host: &self.host, uri: &self.uri }
+    }
+}
+
+impl Place<'_> {
+    /// Whether it is on this host, in whatever case, or on every one.
+    pub fn is_on(&self, host: &[u8]) -> bool {
+        self.host().is_none_or(|own| own.eq_ignore_ascii_case(host))
+    }
+
+    /// The host; `None` for a page of every host.
+    pub fn host(&self) -> Option<&[u8]> {
+        Some(self.url.host).filter(|host| !host.is_empty())
+    }
+
+    /// Whether a test holds for its path and query in one of the ways in which visitors may write them to get it: as they
+    /// were sent, with the escapes of browsers or of WordPress (`%C3`, `%c3`), and without the query if the key leaves that
+    /// out.
+    pub fn any_uri(&self, mut test: impl FnMut(&[u8]) -> bool) -> bool {
+        let (uri, path) = (self.url.uri, path_of(self.url.uri));
+        if test(uri) || self.is_of_any_query && test(path) {
+            return true;
+        }
+        if is_plain(path) {
+            return false;
+        }
+        let mut decoded = Vec::new();
+        // What a policy has made need not be a path; then there is no other way to write it.
+        let Ok(parts) = normalise(uri, true, &mut decoded) else { return false };
+        let mut written = Vec::with_capacity(uri.len());
+        escape_uri(&decoded, Escape::Uri, &mut written);
+        let path_len = written.len();
+        if let Some(args) = parts.args.and_then(|args| uri.get(args)) {
+            written.push(b'?');
+            written.extend_from_slice(args);
+        }
+        let mut holds = |written: &[u8]| test(written) || self.is_of_any_query && test(&written[..path_len]);
+        holds(&written) || {
+            lower_escapes(&mut written[..path_len]);
+            holds(&written)
+        }
+    }
+
+    /// Whether it is at `uri`, written in one of these ways.
+    pub fn is_at(&self, uri: &[u8]) -> bool {
+        let asked = if self.is_of_any_query { path_of(uri) } else { uri };
+        self.any_uri(|own| own == asked)
+    }
+}
+
+/// The path of a URI, as it is written.
+fn path_of(uri: &[u8]) -> &[u8] {
+    let end = uri.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    &uri[..end.unwrap_or(uri.len())]
+}
+
+/// Whether a path is written in the only way. May be false although it is.
+fn is_plain(path: &[u8]) -> bool {
+    let is_usual = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte);
+    path.iter().all(is_usual) && !path.windows(2).any(|pair| matches!(pair, b"//" | b"/."))
+}
+
+fn lower_escapes(path: &mut [u8]) {
+    let mut rest = path;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let digits = &mut rest[at + 1..];
+        let len = digits.len().min(2);
+        digits[..len].make_ascii_lowercase();
+        rest = &mut digits[len..];
+    }
+}
+
+/// Where `text` has `word`.
+fn position(text: &[u8], word: &[u8]) -> Option<usize> {
+    match word.is_empty() {
+        true => Some(0),
+        false => text.windows(word.len()).position(|window| window == word),
     }
 }
 
@@ -168,6 +258,51 @@ mod tests {
             }
         }
         assert_eq!(Located::Unknown.url(Some(b"a.example/b")), None);
+    }
+
+    /// What `$uri` in a key makes one page of.
+    #[test]
+    fn a_page_is_at_its_url_however_the_first_visitor_has_written_that() {
+        for (key, asked, at, not_at) in [
+            ("a.example/page", "/page", &["/page"][..], &["/pag", "/page?x", "/Page"][..]),
+            ("a.example/page", "/%70age", &["/page", "/%70age"], &["/%50age"]),
+            ("a.example/page", "//page", &["/page", "//page"], &[]),
+            ("a.example/page", "/x/.././page", &["/page"], &["/x"]),
+            ("a.example/page", "/page?x", &["/page", "/page?x", "/page?y"], &["/pag?x"]),
+            ("a.example/page", "/page?page", &["/page"], &[]),
+            ("a.example/page", "/p%61ge?x#y", &["/page", "/page?z"], &[]),
+            ("a.example/page?x", "/p%61ge?x", &["/page?x", "/page"], &["/pag?x"]),
+            ("a.example/page?x", "/page?x", &["/page?x"], &["/page", "/page?y"]),
+            ("/page?x a.example", "/page?x", &["/page?x"], &["/page", "/page?y"]),
+            ("a.example/caf\u{e9} 1", "/caf%C3%A9%201", &["/caf%C3%A9%201", "/caf%c3%a9%201"], &["/caf"]),
+            ("a.example/caf\u{e9} 1", "/caf%c3%A9%201", &["/caf%C3%A9%201", "/caf%c3%a9%201"], &[]),
+            ("http://a.example/", "//", &["/"], &[]),
+            ("a.example/%", "/%25", &["/%25"], &["/"]),
+            ("a.example*", "*", &["*"], &["/"]),
+        ] {
+            let url = Url { is_https: true, host: b"a.example", uri: asked.as_bytes() };
+            let located = Located::copied(url);
+            for located in [located.clone().under(key.as_bytes()), located.on_disk(key.as_bytes())] {
+                let place = located.place(Some(key.as_bytes())).expect("it has a URL");
+                for uri in at {
+                    assert!(place.is_at(uri.as_bytes()), "{asked} under {key} is at {uri}");
+                }
+                for uri in not_at {
+                    assert!(!place.is_at(uri.as_bytes()), "{asked} under {key} is not at {uri}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_without_a_host_is_on_every_one() {
+        for (host, asked, expected) in
+            [("a.example", "A.Example", true), ("a.example", "b.example", false), ("", "a.example", true)]
+        {
+            let located = Located::copied(Url { is_https: false, host: host.as_bytes(), uri: b"/" });
+            let place = located.place(None).expect("it has a URL");
+            assert_eq!(place.is_on(asked.as_bytes()), expected, "{host} {asked}");
+        }
     }
 
     #[test]

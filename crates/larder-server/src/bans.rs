@@ -140,7 +140,8 @@ fn compile(ban: Ban, words: String) -> Result<Arc<dyn Condition<Object>>, Refuse
     let with_regex = |test: Test| {
         let regex = match &test.operand {
             Operand::Text(pattern) if test.operator.is_regex() => {
-                Some(Regex::limited(pattern, false, MATCH_LIMIT).map_err(Refused::Regex)?)
+                let is_caseless = test.field == Field::PageHost;
+                Some(Regex::limited(pattern, is_caseless, MATCH_LIMIT).map_err(Refused::Regex)?)
             }
             Operand::Text(_) | Operand::Seconds(_) => None,
         };
@@ -201,6 +202,16 @@ impl Condition<Object> for Compiled {
             (Operand::Text(text), Field::ObjLines(name)) => {
                 compare_lines(test.operator, text, regex.as_ref(), page.fields.get_all(name))
             }
+            (Operand::Text(text), Field::PageHost) => page.with_place(|place| {
+                let text = text.to_ascii_lowercase();
+                let compare =
+                    |host: &[u8]| compare_text(test.operator, &text, regex.as_ref(), Some(&host.to_ascii_lowercase()));
+                place.is_none_or(|place| place.host().is_none_or(compare))
+            }),
+            (Operand::Text(text), Field::PageUrl) => page.with_place(|place| {
+                let compare = |uri: &[u8]| compare_text(test.operator, text, regex.as_ref(), Some(uri));
+                place.is_none_or(|place| place.any_uri(compare))
+            }),
             (Operand::Text(text), field) => {
                 compare_text(test.operator, text, regex.as_ref(), subject(field, page, request).as_deref())
             }
@@ -215,9 +226,14 @@ fn subject<'a>(field: &Field, page: &'a Object, request: &Asking<'a>) -> Option<
         Field::ReqHttp(name) => request.fields.get(name)?.into(),
         Field::ObjHttp(name) => page.fields.get(name)?.into(),
         Field::ObjStatus => page.status.to_string().into_bytes().into(),
-        Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit | Field::ObjLines(_) => {
-            return None;
-        }
+        Field::PageHost
+        | Field::PageUrl
+        | Field::ObjTtl
+        | Field::ObjAge
+        | Field::ObjGrace
+        | Field::ObjKeep
+        | Field::ObjLastHit
+        | Field::ObjLines(_) => return None,
     })
 }
 
@@ -270,7 +286,13 @@ fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
             Some(hit_at) => made_at - hit_at.secs_f64(),
             None => return page.may_have_been_hit(),
         },
-        Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) | Field::ObjLines(_) => return false,
+        Field::ReqUrl
+        | Field::ReqHttp(_)
+        | Field::PageHost
+        | Field::PageUrl
+        | Field::ObjStatus
+        | Field::ObjHttp(_)
+        | Field::ObjLines(_) => return false,
     };
     match test.operator {
         Operator::Equal => found == limit,
@@ -379,6 +401,37 @@ mod tests {
         for (text, expected) in [("obj.last_hit > 99s", true), ("obj.last_hit > 100s", false)] {
             let ban = of_text(text).expect("it is a ban");
             assert_eq!(ban.holds(&page, &request, Time(1_200_000)), expected, "{text}");
+        }
+    }
+
+    /// Whoever asks: a request of another spelling has the same page.
+    #[test]
+    fn a_page_is_banned_by_where_it_is() {
+        let (page, fields) = (page(), Fields::new());
+        let request = Asking { url: b"/other", fields: &fields };
+        let at = |host: &'static [u8], uri| Object {
+            hold: Hold::default().at(Url { is_https: true, host, uri }),
+            ..self::page()
+        };
+        let (usual, odd, shared) = (at(b"a.example", b"/news"), at(b"a.example", b"/%6eews"), at(b"", b"//news"));
+        for (text, expected) in [
+            ("page.host == a.example", [true; 4]),
+            ("page.host == A.Example", [true; 4]),
+            ("page.host ~ ^A[.]example$", [true; 4]),
+            ("page.host ~ ^b", [false, false, true, true]),
+            ("page.host != a.example", [false, false, true, true]),
+            ("page.host != b.example", [true; 4]),
+            ("page.host !~ a", [false, false, true, true]),
+            ("page.url == /news", [true; 4]),
+            ("page.url ~ ^/news$", [true; 4]),
+            ("page.url ~ ^/old", [false, false, false, true]),
+            ("page.url !~ ^/old", [true; 4]),
+            ("page.url !~ ^/news", [false, true, true, true]),
+            ("page.host ~ example && page.url ~ ^/old", [false, false, false, true]),
+        ] {
+            let ban = of_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let holds = [&usual, &odd, &shared, &page].map(|page| ban.holds(page, &request, Time(1_200_000)));
+            assert_eq!((holds, ban.asks_request()), (expected, false), "{text}");
         }
     }
 

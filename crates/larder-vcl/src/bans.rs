@@ -31,6 +31,10 @@ pub enum Field {
     ReqUrl,
     /// `req.http.NAME`
     ReqHttp(String),
+    /// `page.host`, which Varnish does not have: the host that the page is of, as it was stored.
+    PageHost,
+    /// `page.url`, which Varnish does not have: the path and the query of the page, as it was stored.
+    PageUrl,
     /// `obj.status`
     ObjStatus,
     /// `obj.http.NAME`: the first line of the header.
@@ -237,6 +241,8 @@ impl Field {
         };
         Ok(match word {
             "req.url" => Self::ReqUrl,
+            "page.host" => Self::PageHost,
+            "page.url" => Self::PageUrl,
             "obj.status" => Self::ObjStatus,
             "obj.ttl" => Self::ObjTtl,
             "obj.age" => Self::ObjAge,
@@ -260,7 +266,13 @@ impl Field {
     fn is_time(&self) -> bool {
         match self {
             Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep | Self::ObjLastHit => true,
-            Self::ReqUrl | Self::ReqHttp(_) | Self::ObjStatus | Self::ObjHttp(_) | Self::ObjLines(_) => false,
+            Self::ReqUrl
+            | Self::ReqHttp(_)
+            | Self::PageHost
+            | Self::PageUrl
+            | Self::ObjStatus
+            | Self::ObjHttp(_)
+            | Self::ObjLines(_) => false,
         }
     }
 }
@@ -304,6 +316,8 @@ impl fmt::Display for Field {
         match self {
             Self::ReqUrl => f.write_str("req.url"),
             Self::ReqHttp(name) => write!(f, "req.http.{name}"),
+            Self::PageHost => f.write_str("page.host"),
+            Self::PageUrl => f.write_str("page.url"),
             Self::ObjStatus => f.write_str("obj.status"),
             Self::ObjHttp(name) => write!(f, "obj.http.{name}"),
             Self::ObjLines(name) => write!(f, "obj.lines.{name}"),
@@ -354,6 +368,9 @@ mod tests {
                 Ok("req.http.host == a && obj.http.x-tags ~ (^|,)a(,|$)"),
             ),
             ("obj.lines.xkey ~ a", Ok("obj.lines.xkey ~ a")),
+            ("page.host == a && page.url ~ ^/b", Ok("page.host == a && page.url ~ ^/b")),
+            ("page.url > a", Err("expected conditional (==, !=, ~ or !~) got \">\"")),
+            ("page.status ~ a", Err("Unknown or unsupported field \"page.status\"")),
             ("obj.lines. ~ a", Err("Missing header name: \"obj.lines.\"")),
             ("obj.status != 200", Ok("obj.status != 200")),
             ("obj.age >= 3600s && obj.ttl < 90s", Ok("obj.age >= 1h && obj.ttl < 90s")),

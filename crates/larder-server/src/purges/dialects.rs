@@ -194,7 +194,7 @@ fn ban(asked: Asked<'_>) -> Result<Vec<Order>, Wrong> {
     }
     if tags.is_empty() {
         return Ok(vec![match &words[..] {
-            [subject, _, url] if is_parts_alone && subject == "req.url" => {
+            [subject, _, url] if is_parts_alone && subject == URL => {
                 asked.order(What::Uri { of_host: false, uri: Uri::Matches(url.clone()) })
             }
             _ => asked.ban(words)?,
@@ -252,21 +252,25 @@ fn parts(asked: Asked<'_>) -> Result<Option<Vec<String>>, Wrong> {
     for (field, subject) in PARTS {
         if let Some(value) = asked.text(field)? {
             has_any = true;
-            tests.extend(Some(test(subject, "~", value)).filter(|_| value != ANY));
+            let value = if subject == HOST { patterns::without_port(value) } else { value.to_owned() };
+            tests.extend(Some(test(subject, "~", &value)).filter(|_| value != ANY));
         }
     }
     Ok(has_any.then(|| joined(tests)))
 }
 
 const PARTS: [(&str, &str); 7] = [
-    ("X-Host", "req.http.host"),
-    ("X-Ban-Host", "req.http.host"),
-    ("X-Url", "req.url"),
-    ("X-Ban-Url", "req.url"),
-    ("X-Ban-Regex", "req.url"),
+    ("X-Host", HOST),
+    ("X-Ban-Host", HOST),
+    ("X-Url", URL),
+    ("X-Ban-Url", URL),
+    ("X-Ban-Regex", URL),
     ("X-Content-Type", "obj.http.content-type"),
     ("X-Site", "obj.http.X-Site"),
 ];
+/// Not those of a request: visitors may write both in ways that get the same page, and the page would stay.
+const HOST: &str = "page.host";
+const URL: &str = "page.url";
 /// The expression that clients send where anything will do.
 const ANY: &str = ".*";
 
@@ -616,7 +620,7 @@ mod tests {
             ("BAN /\nX-Host: .*\nX-Url: ^/news\nX-Content-Type: .*", "anywhere ~ ^/news".to_owned()),
             (
                 "BAN /\nX-Host: ^(a|b)$\nX-Url: .*\nX-Content-Type: text/html",
-                "ban req.http.host ~ ^(a|b)$ && obj.http.content-type ~ text/html".to_owned(),
+                "ban page.host ~ ^(a|b)$ && obj.http.content-type ~ text/html".to_owned(),
             ),
             (
                 "BAN /\nX-Host: .*\nX-Url: .*\nX-Content-Type: .*\nX-Cache-Tags: (^|,)(a\\-1|b)(,|$)",
@@ -624,14 +628,14 @@ mod tests {
             ),
             (
                 "BAN /\nX-Host: a\nX-Url: .*\nX-Content-Type: .*\nX-Cache-Tags: (^|,)(b)(,|$)",
-                format!("ban req.http.host ~ a && obj.lines.X-Cache-Tags ~ {own}(b)([\\s,]|$)"),
+                format!("ban page.host ~ a && obj.lines.X-Cache-Tags ~ {own}(b)([\\s,]|$)"),
             ),
             (
-                "BAN /\nx-ban-url: /node/*\nx-ban-host: a.example",
-                "ban req.http.host ~ a.example && req.url ~ /node/*".to_owned(),
+                "BAN /\nx-ban-url: /node/*\nx-ban-host: a.example:8080",
+                "ban page.host ~ a.example && page.url ~ /node/*".to_owned(),
             ),
             ("BAN /\nX-Ban-Regex: ^/t", "anywhere ~ ^/t".to_owned()),
-            ("BAN /\nX-Ban-Host: a\nX-Ban-Regex: ^/t", "ban req.http.host ~ a && req.url ~ ^/t".to_owned()),
+            ("BAN /\nX-Ban-Host: a\nX-Ban-Regex: ^/t", "ban page.host ~ a && page.url ~ ^/t".to_owned()),
             ("BAN /\nX-Ban: obj.http.a == b && obj.age > 1h", "ban obj.http.a == b && obj.age > 1h".to_owned()),
             ("BAN /\nX-Ban: obj.age > 1h\nX-Purge-Soft: 1", format!("wrong: {}", Wrong::SoftBan)),
             ("BAN /\nX-Url:", "wrong: \"X-Url\" is empty".to_owned()),
@@ -650,23 +654,23 @@ mod tests {
             (format!("{any}\nX-Own-Tags: (^|,)(t1)(,|$)"), "tags t1".to_owned()),
             (format!("{any}\nxkey: t.+"), "ban obj.lines.xkey ~ t.+".to_owned()),
             (format!("{any}\nxkey: .*"), "all".to_owned()),
-            ("X-Url: ^/a\nxkey: t1".to_owned(), format!("ban req.url ~ ^/a && {}", of("xkey", "t1"))),
+            ("X-Url: ^/a\nxkey: t1".to_owned(), format!("ban page.url ~ ^/a && {}", of("xkey", "t1"))),
             ("X-Url: ^/a\nxkey: .*".to_owned(), "anywhere ~ ^/a".to_owned()),
             // One of the tags is enough, but not without the rest.
             (
                 "X-Url: ^/a\nxkey: t1\nCache-Tags: t.2\nCache-Tags: t.+".to_owned(),
                 [of("Cache-Tags", r"t\.2"), "obj.lines.Cache-Tags ~ t.+".to_owned(), of("xkey", "t1")]
-                    .map(|tags| format!("ban req.url ~ ^/a && {tags}"))
+                    .map(|tags| format!("ban page.url ~ ^/a && {tags}"))
                     .join("; "),
             ),
-            ("X-Host: ^a$\nxkey-purge: t1".to_owned(), format!("ban req.http.host ~ ^a$ && {}", of("xkey", "t1"))),
+            ("X-Host: ^a$\nxkey-purge: t1".to_owned(), format!("ban page.host ~ ^a$ && {}", of("xkey", "t1"))),
             ("X-Host: ^a$\nxkey-softpurge: t1".to_owned(), format!("wrong: {}", Wrong::SoftBan)),
             (format!("{any}\nxkey-softpurge: t1"), "tags t1, softly".to_owned()),
-            ("X-Ban: obj.age > 1h\nX-Url: ^/a".to_owned(), "ban obj.age > 1h && req.url ~ ^/a".to_owned()),
+            ("X-Ban: obj.age > 1h\nX-Url: ^/a".to_owned(), "ban obj.age > 1h && page.url ~ ^/a".to_owned()),
             ("X-Ban: req.url ~ a".to_owned(), "ban req.url ~ a".to_owned()),
             (
                 "Varnish-Ban-TYPO3-Pid: 7\nX-Host: a".to_owned(),
-                "ban obj.http.TYPO3-Pid == 7 && req.http.host ~ a".to_owned(),
+                "ban obj.http.TYPO3-Pid == 7 && page.host ~ a".to_owned(),
             ),
             ("Varnish-Ban-All: 1\nxkey: t1".to_owned(), "tags t1".to_owned()),
         ] {
@@ -692,7 +696,7 @@ mod tests {
     fn a_value_stays_one_word_of_a_ban() {
         assert_eq!(
             shown("BAN /\nX-Host: a && obj.age > 0s\nX-Url: b"),
-            "ban req.http.host ~ a && obj.age > 0s && req.url ~ b",
+            "ban page.host ~ a && obj.age > 0s && page.url ~ b",
             "as it is shown"
         );
         let mut fields = Fields::new();
@@ -701,7 +705,7 @@ mod tests {
         let asked = Asked { method: b"BAN", target: b"/", fields: &fields, tag_fields: &[] };
         let Some(Ok(orders)) = orders(asked) else { panic!("it is a ban") };
         let What::Ban(words) = &orders[0].what else { panic!("it is a ban") };
-        assert_eq!(words[..], ["req.http.host", "~", "a && obj.age > 0s", "&&", "req.url", "~", "b"]);
+        assert_eq!(words[..], ["page.host", "~", "a && obj.age > 0s", "&&", "page.url", "~", "b"]);
     }
 
     #[test]

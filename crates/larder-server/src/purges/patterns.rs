@@ -34,6 +34,30 @@ pub fn of_api_platform(value: &str) -> String {
     if is_open { format!("(^|,){value}") } else { value }
 }
 
+/// An expression on a host without the ports that it ends with, as pages know their host: `^a\.example:8080$`, and with the
+/// backslash that PHP puts before a colon.
+pub fn without_port(expression: &str) -> String {
+    let (mut rest, mut out) = (expression, String::with_capacity(expression.len()));
+    while let Some((before, behind)) = rest.split_once(':') {
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        let is_port = digits > 0
+            && !before.ends_with('?')
+            && behind[digits..].chars().next().is_none_or(|next| "$)|".contains(next));
+        match is_port {
+            true => {
+                out.push_str(before.strip_suffix('\\').unwrap_or(before));
+                rest = &behind[digits..];
+            }
+            false => {
+                out.push_str(before);
+                out.push(':');
+                rest = behind;
+            }
+        }
+    }
+    out + rest
+}
+
 /// What `|` separates outside of groups; `None` if groups do not close.
 fn split_alternatives(text: &[u8]) -> Option<Vec<&[u8]>> {
     let (mut parts, mut begin, mut depth, mut is_escaped) = (Vec::new(), 0, 0_usize, false);
@@ -121,6 +145,23 @@ pub fn expression<'a>(tags: impl IntoIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_compared_without_its_port() {
+        for (expression, expected) in [
+            ("a.example", "a.example"),
+            ("a.example:80", "a.example"),
+            (r"^a\.example:8080$", r"^a\.example$"),
+            (r"^(a\.example\:8080|b\.example\:81)$", r"^(a\.example|b\.example)$"),
+            ("a.example(?::80)?", "a.example(?:)?"),
+            ("(?:80|81).example", "(?:80|81).example"),
+            (r"^\[::1\]:80$", r"^\[::1\]$"),
+            ("a.example:80x", "a.example:80x"),
+            (":", ":"),
+        ] {
+            assert_eq!(without_port(expression), expected, "{expression}");
+        }
+    }
 
     #[test]
     fn expressions_of_whole_tags_are_tags() {

@@ -176,6 +176,38 @@ fn a_page_goes_in_all_schemes_where_that_is_said() {
     }
 }
 
+/// A page of one key, in whatever way its visitors write its URL, is banned and purged by what purgers write.
+#[test]
+fn no_visitor_keeps_a_page_by_another_spelling() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let http = RIGHTS.replace("proxy_cache_key $uri", "proxy_cache_key $host$uri");
+    let site = start(&origin, &http);
+    let address = site.setup().address().to_string();
+    let ask = |method: &str, host: &str, path: &str, fields: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+        site.exchange(method, request)
+    };
+    let odd = ["127.0.0.1", &address, "127.0.0.1:1"];
+    for (method, path, fields) in [
+        ("BAN", "/mine/", "X-Host: ^127\\.0\\.0\\.1$\r\nX-Url: ^/mine/a$\r\n"),
+        ("BAN", "/mine/", "X-Host: 127.0.0.1:1\r\nX-Url: ^/mine/a$\r\n"),
+        ("BAN", "/mine/", "X-Url: ^/mine/a$\r\n"),
+        ("PURGE", "/mine/a", "X-Purge-Scheme: all\r\n"),
+        ("PURGE", "/mine/a*", ""),
+        ("URIBAN", "/mine/a", ""),
+    ] {
+        for (at, target) in ["/mine/%61", "//mine/a", "/mine/x/../a", "/mine/a?x", "/mine/a"].iter().enumerate() {
+            // The first and each later one, whoever it is.
+            eventually("the page to be stored", || cached(&ask("GET", odd[at % 3], target, "")) == "HIT");
+            assert_eq!(ask(method, "127.0.0.1", path, fields).status, 200, "{method} {path} {fields}");
+            let again = ask("GET", odd[(at + 1) % 3], target, "");
+            assert_eq!(cached(&again), "MISS", "{method} {path} {fields}: {target}");
+            eventually("the page to be stored", || cached(&ask("GET", odd[0], "/mine/a", "")) == "HIT");
+        }
+    }
+}
+
 const SEVERAL: &str = "
     proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
     proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;

@@ -96,7 +96,7 @@ fn what_a_terminal_obeys_is_spelled_out() {
     site.wait_for_log(r"foo\u{1b}[31m");
     fill(&site, "/a");
     let told = site.ask("BAN", "/a", "X-Client: 192.0.2.7\r\nX-Host: a\u{9b}\r\nX-Url: b\r\n");
-    assert_eq!(text(&told), "Banned: req.http.host ~ a\\u{9b} && req.url ~ b\n");
+    assert_eq!(text(&told), "Banned: page.host ~ a\\u{9b} && page.url ~ b\n");
     assert!(!site.server().error_log().contains(['\x1b', '\u{9b}', '\u{202e}']));
 }
 

@@ -217,7 +217,7 @@ fn drupal_bans_by_cache_tags_and_urls() {
         site.purges(&request, gone);
     }
     let by_headers = drupal::ban("/", "news.example", "x-ban-url: /node/\nx-ban-host: news.example");
-    let ban = "req.http.host ~ news.example && req.url ~ /node/";
+    let ban = "page.host ~ news.example && page.url ~ /node/";
     site.bans(&by_headers, ban, &["news.example/node/1", "news.example/node/12"]);
 }
 
@@ -255,12 +255,12 @@ fn foshttpcache_bans_by_parts_and_purges_keys() {
     for (request, ban, gone) in [
         (
             fos::ban("^(b.example|c.example)$", ".*", ".*", None),
-            "req.http.host ~ ^(b.example|c.example)$",
+            "page.host ~ ^(b.example|c.example)$",
             &["b.example/article/12"][..],
         ),
         (
             fos::ban(".*", "^/article", "application/json", None),
-            "req.url ~ ^/article && obj.http.content-type ~ application/json",
+            "page.url ~ ^/article && obj.http.content-type ~ application/json",
             &["a.example/article/1.json"],
         ),
         (
@@ -288,7 +288,7 @@ fn a_ban_by_parts_and_tags_means_what_both_mean() {
     site.purges(&ban(".*", r"(^|,)(author\-3)(,|$)"), &["a.example/article/1"]);
     site.bans(
         &ban("^b.example$", r"(^|,)(article\-12)(,|$)"),
-        r"req.http.host ~ ^b.example$ && obj.lines.xkey ~ (^|[\s,])(article\-12)([\s,]|$)",
+        r"page.host ~ ^b.example$ && obj.lines.xkey ~ (^|[\s,])(article\-12)([\s,]|$)",
         &["b.example/article/12"],
     );
 }
