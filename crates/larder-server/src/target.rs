@@ -8,7 +8,9 @@ use larder_origin::Address;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{Backend, Scheme, Target};
+use crate::site::{Backend, CachePolicy, Scheme, Target};
+use crate::text::Part;
+use crate::variable::Var;
 
 /// Sets `$proxy_host` before anything reads it, as a key may.
 pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
@@ -47,6 +49,15 @@ pub fn append_default_key(backend: &Backend, ex: &mut Exchange, cx: &Cx, out: &m
         }
         Target::Files => append_origin_uri(None, ex, cx, out),
     }
+}
+
+/// Whether a variable that is meant stands in the key of this cache.
+pub fn key_names(cache: &CachePolicy, backend: &Backend, is_meant: impl Fn(&Var) -> bool) -> bool {
+    let text = match (&cache.key, &backend.target) {
+        (Some(text), _) | (None, Target::Variable(text)) => text,
+        (None, Target::Group { .. } | Target::Files) => return false,
+    };
+    text.parts().iter().any(|part| matches!(part, Part::Var(var) if is_meant(var)))
 }
 
 /// Splits `host:port/uri` or `unix:/path:/uri` into address and URI.

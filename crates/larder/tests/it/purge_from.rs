@@ -208,6 +208,92 @@ fn no_visitor_keeps_a_page_by_another_spelling() {
     }
 }
 
+const KEYS: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    server {
+        listen 127.0.0.1:{PORT};
+        larder_purge_from 127.0.0.1;
+        add_header X-Cache $upstream_cache_status always;
+        proxy_cache pages;
+        proxy_cache_valid 200 404 1h;
+        set $said $host;
+        location /default/ { proxy_pass http://{ORIGIN}; }
+        location /named/ { proxy_pass http://$http_x_app; }
+        location /path/ { proxy_pass http://{ORIGIN}; proxy_cache_key $scheme$uri; }
+        location /sent/ { proxy_pass http://{ORIGIN}; proxy_cache_key $request_uri; }
+        location /set/ { proxy_pass http://{ORIGIN}; proxy_cache_key $said$request_uri; }
+        location /host/ { proxy_pass http://{ORIGIN}; proxy_cache_key $host$request_uri; }
+        location /field/ { proxy_pass http://{ORIGIN}; proxy_cache_key $http_host$request_uri; }
+        location /led/ { proxy_pass http://{ORIGIN}; proxy_cache off; proxy_intercept_errors on; error_page 404 /inner/404; }
+        location /inner/ { internal; proxy_pass http://{ORIGIN}; proxy_cache_key $host$request_uri; }
+        location /inner/own/ { internal; proxy_pass http://{ORIGIN}; proxy_cache_key $host$uri; }
+    }";
+
+/// Who asks first says under which host such a page is stored.
+#[test]
+fn a_page_whose_key_has_no_host_is_on_every_host() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let site = start(&origin, KEYS);
+    let app = format!("X-App: {}\r\n", origin.address());
+    let ask = |method: &str, host: &str, path: &str, fields: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{app}{fields}Connection: close\r\n\r\n");
+        site.exchange(method, request)
+    };
+    for (path, is_shared) in [
+        ("/default/a", true),
+        ("/named/a", true),
+        ("/path/a", true),
+        ("/sent/a", true),
+        ("/set/a", false),
+        ("/host/a", false),
+        ("/field/a", false),
+    ] {
+        for (method, purged, fields) in [
+            ("GET", format!("/purge{path}"), ""),
+            ("PURGE", path.to_owned(), "X-Purge-Scheme: all\r\n"),
+            ("PURGE", format!("{path}*"), ""),
+            ("PURGE", "/".to_owned(), "X-Purge-Method: host\r\n"),
+            ("BAN", "/".to_owned(), "X-Host: ^a.test$\r\nX-Url: ^/\r\n"),
+        ] {
+            eventually("a page of another host", || cached(&ask("GET", "b.test", path, "")) == "HIT");
+            assert_eq!(ask(method, "a.test", &purged, fields).status, 200, "{method} {purged}");
+            // Of a variable nobody can tell.
+            let expected = if is_shared || path == "/set/a" { "MISS" } else { "HIT" };
+            assert_eq!(cached(&ask("GET", "b.test", path, "")), expected, "{method} {purged} {fields}");
+        }
+    }
+}
+
+/// Where the key is of what visitors ask for, so is the page.
+#[test]
+fn a_page_that_an_origin_or_an_error_has_led_to_is_where_its_key_says() {
+    let origin = Origin::start().unwrap();
+    let led_to = |path: &str| Answer::ok("").field("X-Accel-Redirect", path);
+    origin.answer("*", Answer::ok("page"));
+    for (path, answer) in [
+        ("/led/a", led_to("/inner/a")),
+        ("/led/own", led_to("/inner/own/a")),
+        ("/led/absent", Answer::status("404 Not Found")),
+    ] {
+        origin.answer(path, answer);
+    }
+    let site = start(&origin, KEYS);
+    for (path, method, purge, fields, after) in [
+        ("/led/a", "PURGE", "/led/a", "", "MISS"),
+        ("/led/absent", "PURGE", "/led/absent", "", "MISS"),
+        ("/led/own", "PURGE", "/led/own", "", "HIT"),
+        // Nobody asks for it there.
+        ("/led/own", "BAN", "/", "X-Url: ^/inner/own/a$\r\n", "MISS"),
+    ] {
+        // The last of all origins that were asked.
+        let found = || cached(&site.get(path)).rsplit(' ').next().unwrap_or_default().to_owned();
+        eventually("the page to be stored", || found() == "HIT");
+        assert_eq!(site.ask(method, purge, fields).status, 200);
+        assert_eq!(found(), after, "{path} {purge} {fields}");
+    }
+}
+
 const SEVERAL: &str = "
     proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
     proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;
