@@ -243,6 +243,7 @@ impl Builder {
             .filter(|name| !is_passed(name))
             .map(|name| Box::from(name.as_bytes()))
             .chain(hidden_tags.iter().map(|name| Box::from(name.as_bytes())))
+            .chain(response_fields::for_larder(location).map(|name| Box::from(name.as_bytes())))
             .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));

@@ -9,7 +9,7 @@ use crate::exchange::Exchange;
 use crate::site::Loc;
 
 use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
-use super::{cache_status, explained};
+use super::{cache_status, explained, response_fields};
 
 /// Whether responses of this status get `expires`, and `add_header` without `always`.
 fn gets_added_fields(status: u16) -> bool {
@@ -193,7 +193,7 @@ pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut Head
 fn tell_cache(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if ex.remote_ip().is_some_and(|ip| crate::access::is_in(&loc.settings.fields.explain_from, ip)) {
         let sentence = explained::sentence(ex, cx);
-        head.field(b"X-Larder-Explain", &one_line(&sentence));
+        head.field(response_fields::EXPLAIN.as_bytes(), &one_line(&sentence));
     }
     if !loc.settings.fields.cache_status {
         return;

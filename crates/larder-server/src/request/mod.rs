@@ -33,6 +33,7 @@ pub mod filters;
 pub mod handle;
 pub mod head_update;
 pub mod lookup;
+mod masked;
 pub mod mirror;
 pub mod more_headers;
 pub mod needs;

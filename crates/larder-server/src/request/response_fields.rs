@@ -1,10 +1,12 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
+use larder_conf::model::Settings;
 use larder_http::{Fields, Known, KnownSet, Version, Written};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
 use crate::prepared::{CONTENT_TYPE, OWN, PreparedRules, is_own, written_name};
+use crate::purges::by_origin;
 use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
@@ -19,6 +21,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     if ex.reply.fields.is_empty() && goes_as_it_is(fields, backend) {
         ex.reply.fields.copy_from(fields);
         ex.reply.fields.remove_known(if is_of_vcl(backend) { OWN_OF_VCL } else { OWN });
+        leave_out_ours(backend, ex, cx);
         return apply_x_accel_settings(fields, backend, ex, cx);
     }
     let is_passed = |known, name: &[u8]| {
@@ -44,6 +47,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
             _ => Written::AsItIs,
         });
     }
+    leave_out_ours(backend, ex, cx);
     apply_x_accel_settings(fields, backend, ex, cx);
 }
 
@@ -69,12 +73,33 @@ fn is_of_vcl(backend: &Backend) -> bool {
     matches!(&backend.protocol, Protocol::Http(parts) if parts.is_written)
 }
 
+/// Fields of an origin's answer that are for larder alone, where these directives are: what it purges, of pages from before they
+/// were there too, and what larder says itself.
+pub fn for_larder(settings: &Settings) -> impl Iterator<Item = &'static str> {
+    let purges: &[&str] = if settings.purging.is_by_origin() { &by_origin::FIELDS } else { &[] };
+    purges.iter().copied().chain((!settings.fields.explain_from.is_empty()).then_some(EXPLAIN))
+}
+
+/// Backends of a VCL hide nothing by themselves, as they are shared by locations.
+fn leave_out_ours(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
+    if is_of_vcl(backend) {
+        for name in for_larder(&cx.loc(ex).settings) {
+            ex.reply.fields.remove(name);
+        }
+    }
+}
+
+/// The field of `larder_explain_from`.
+pub const EXPLAIN: &str = "X-Larder-Explain";
+
 /// The fields that [`rewritten`] may change.
 const MAY_BE_REWRITTEN: [Known; 3] = [Known::Location, Known::Refresh, Known::SetCookie];
 
-/// Whether the client gets this field of early hints: it is not hidden, and is not about the connection or framing.
+/// Whether the client gets this field of early hints: it is not hidden, and is not about the connection or framing. What an
+/// origin purges by is for no client.
 pub fn is_hint(known: Known, name: &[u8], backend: &Backend) -> bool {
-    !is_own(known) && !is_hop(name) && !backend.settings.hides.contains(known, name)
+    let purges = || by_origin::FIELDS.iter().any(|field| field.as_bytes().eq_ignore_ascii_case(name));
+    !is_own(known) && !is_hop(name) && !backend.settings.hides.contains(known, name) && !purges()
 }
 
 fn is_hop(name: &[u8]) -> bool {

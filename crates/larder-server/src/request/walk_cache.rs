@@ -13,7 +13,7 @@ use crate::variable::Var;
 use crate::vsl::{Fact, Note, Shown};
 
 use super::notes::{notes, say, tell, verdict};
-use super::{Step, reasons, walk_page};
+use super::{Step, masked, reasons, walk_page};
 
 /// Asks the policy, and looks at the cache without a trace.
 pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
@@ -175,6 +175,8 @@ struct Guard {
     directive: String,
     text: String,
     value: Vec<u8>,
+    /// The same without secrets.
+    shown: String,
     at: Option<String>,
     /// What has made it so, if that is known.
     made: Option<Made>,
@@ -239,7 +241,7 @@ impl Guards {
         Some(match &first.made {
             Some(Made { sentence, at: Some(at) }) => format!("not cached: {sentence} at {at}, used by {used}"),
             Some(Made { sentence, at: None }) => format!("not cached: {sentence}, used by {used}"),
-            None => format!("not cached: {} is \"{}\", used by {used}", first.text, Shown(&first.value)),
+            None => format!("not cached: {} is \"{}\", used by {used}", first.text, first.shown),
         })
     }
 }
@@ -251,7 +253,8 @@ impl Guard {
             Part::Var(Var::Slot(slot)) => made_by(*slot, ex, cx),
             Part::Var(_) | Part::Literal(_) | Part::Capture(_) => None,
         });
-        Self { directive, text: written(template), value, at: cx.site().place(template.span), made }
+        let shown = masked::value(&value, &ex.asked.head.fields);
+        Self { directive, text: written(template), value, shown, at: cx.site().place(template.span), made }
     }
 
     /// As [`Text::is_true`].
@@ -280,7 +283,7 @@ fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
             Some((condition, None)) => format!("\"if ({condition})\" sets "),
             None => "\"set\" makes ".to_owned(),
         };
-        let sentence = format!("{by}${}={}", variable.name, shown_value(&value));
+        let sentence = format!("{by}${}={}", variable.name, shown_value(&value, ex));
         return Some(Made { sentence, at: site.place(at) });
     }
     let UserVarSource::Map(index) = variable.source else { return None };
@@ -298,12 +301,12 @@ fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
     };
     let by = match (cookie, entry) {
         (Some(cookie), _) => format!("cookie {cookie} makes "),
-        (None, Some(_)) => format!("\"map\" makes of \"{}\" ", Shown(&subject)),
+        (None, Some(_)) => format!("\"map\" makes of \"{}\" ", masked::value(&subject, &ex.asked.head.fields)),
         (None, None) => "\"map\" makes by its default ".to_owned(),
     };
-    Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value)), at: site.place(span) })
+    Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value, ex)), at: site.place(span) })
 }
 
-fn shown_value(value: &[u8]) -> String {
-    if value.is_empty() { "\"\"".to_owned() } else { Shown(value).to_string() }
+fn shown_value(value: &[u8], ex: &Exchange) -> String {
+    if value.is_empty() { "\"\"".to_owned() } else { masked::value(value, &ex.asked.head.fields) }
 }

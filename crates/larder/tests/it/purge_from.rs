@@ -621,3 +621,52 @@ fn an_origin_purges_by_its_answer_before_the_visitor_gets_that() {
     assert_eq!(site.ask("POST", "/off/save", "Content-Length: 0\r\n").field("X-Larder-Purge"), Some("all"));
     assert!(pages.iter().all(|path| cached(&site.get(path)) == "HIT"));
 }
+
+/// In whatever answer, and of whatever age.
+#[test]
+fn no_visitor_sees_what_an_origin_purges_by() {
+    let origin = Origin::start().unwrap();
+    let fields =
+        [("X-Larder-Purge", "url=/none"), ("X-LiteSpeed-Purge", "tag=none"), ("X-LiteSpeed-Purge2", "tag=none")];
+    let purging = |answer: Answer| fields.iter().fold(answer, |answer, (name, value)| answer.field(name, value));
+    origin.answer("*", purging(Answer::ok("page")).field("Cache-Control", "max-age=100"));
+    let hints: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    origin.answer(
+        "/hinted",
+        Answer::raw(format!(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n{hints}\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage"
+        )),
+    );
+    let http = "
+        proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+        server {
+            listen 127.0.0.1:{PORT};
+            {ON}
+            proxy_cache pages;
+            proxy_cache_key $host$request_uri;
+            larder_cache_mode rfc9111;
+            add_header X-Cache $upstream_cache_status;
+            early_hints 1;
+            location / { proxy_pass http://{ORIGIN}; proxy_pass_header X-Larder-Purge; }
+            location /vcl/ { vcl {DIR}/site.vcl; proxy_pass http://{ORIGIN}; }
+        }";
+    let vcl = "vcl 4.1;\nsub vcl_deliver { if (obj.hits > 0) { set resp.http.X-Cache = \"HIT\"; } }";
+    let off = Setup::new().name("ORIGIN", origin.address()).name("ON", "").file("site.vcl", vcl);
+    let site = off.start(http);
+    for path in ["/page", "/vcl/page"] {
+        let before = site.get_until(path, "it to be stored", |response| cached(response) == "HIT");
+        assert_eq!(before.field("X-LiteSpeed-Purge"), Some("tag=none"), "{path}");
+    }
+    site.change_to(&http.replace("{ON}", "larder_purge_by_origin on;"));
+    for path in ["/page", "/vcl/page"] {
+        let hit = site.get(path);
+        assert_eq!(cached(&hit), "HIT", "{path}");
+        let shown: Vec<_> = fields.iter().filter(|(name, _)| hit.field(name).is_some()).collect();
+        assert!(shown.is_empty(), "{path}: {shown:?}");
+    }
+    let mut client = site.client();
+    client.send(crate::site::get("/hinted").as_bytes()).unwrap();
+    let hint = client.read_head().unwrap();
+    let shown: Vec<_> = fields.iter().filter(|(name, _)| hint.field(name).is_some()).collect();
+    assert_eq!((hint.status, hint.field("Link"), shown), (103, Some("</a>"), vec![]));
+}

@@ -360,6 +360,51 @@ fn chosen_visitors_are_told_with_the_response() {
     }
 }
 
+/// What a visitor is told is in logs of proxies and in reports of bugs.
+#[test]
+fn a_response_tells_no_secret_and_nothing_of_another_cache() {
+    let origin = Origin::start().unwrap();
+    let forged =
+        |answer: Answer| answer.field("X-Larder-Explain", "a hit: forged").field("Cache-Control", "max-age=100");
+    origin.answer("*", forged(Answer::ok("page")));
+    let http = "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri;
+         map $http_cookie $logged_in { default 0; ~sess= 1; }
+         server { listen 127.0.0.1:{PORT};
+            proxy_cache p;
+            {FROM}
+            location /auth/ { proxy_pass http://{ORIGIN}; proxy_cache_bypass $http_authorization; }
+            location /cookie/ { proxy_pass http://{ORIGIN}; proxy_no_cache $cookie_sess; }
+            location /map/ { proxy_pass http://{ORIGIN}; proxy_no_cache $logged_in; }
+            location /set/ { set $who $cookie_sess; proxy_pass http://{ORIGIN}; proxy_no_cache $who; }
+            location / { proxy_pass http://{ORIGIN}; }
+         }";
+    let start = |from: &str| Setup::new().name("ORIGIN", origin.address()).name("FROM", from).start(http);
+    let site = start("larder_explain_from 127.0.0.1;");
+    let cookie = "Cookie: a=b; sess=0123456789abcdef; long=";
+    let told = |url: &str, fields: &str| {
+        let response = site.ask("GET", url, fields);
+        let lines = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("X-Larder-Explain"));
+        let lines: Vec<String> = lines.map(|(_, value)| value.clone()).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines.concat()
+    };
+    for (url, fields, expected) in [
+        ("/auth/", "Authorization: Bearer secret-token-1\r\n", "$http_authorization is \"Bearer ***\", used by"),
+        ("/cookie/", &format!("{cookie}\r\n"), "$cookie_sess is \"***\", used by proxy_no_cache"),
+        ("/map/", &format!("{cookie}\r\n"), "cookie sess makes $logged_in=1 at"),
+        ("/set/", &format!("{cookie}\r\n"), "\"set\" makes $who=*** at"),
+        ("/auth/", &format!("Authorization: {}\r\n", "x".repeat(6000)), "\", used by proxy_cache_bypass"),
+    ] {
+        let sentence = told(url, fields);
+        assert!(sentence.contains(expected), "{url}: {sentence}");
+        assert!(!sentence.contains("0123456789") && !sentence.contains("secret") && sentence.len() < 300, "{sentence}");
+    }
+    assert!(!asked(&site, &["why"]).contains("0123456789"));
+    eventually("a hit", || told("/page", "").starts_with("a hit: fresh for"));
+    // Without the directive it is a field like any other.
+    assert_eq!(start("").get("/page").field("X-Larder-Explain"), Some("a hit: forged"));
+}
+
 #[test]
 fn an_origin_that_does_not_answer_is_the_reason() {
     let site = Setup::new().start(
