@@ -55,6 +55,12 @@ enum AskError {
         /// What the system said.
         source: io::Error,
     },
+    /// The server has closed the connection without a word.
+    #[error("the server at {} has closed the connection without an answer: it may be ending, or be out of threads", .0.display())]
+    Silent(PathBuf),
+    /// It takes too long.
+    #[error("the server at {} has not answered in {} s", .0.display(), PATIENCE.as_secs())]
+    Late(PathBuf),
     /// The server does not answer this.
     #[error("{0}")]
     Refused(String),
@@ -95,7 +101,7 @@ fn answer(asked: &Ask) -> Result<String, AskError> {
     match told.split_once('\n') {
         Some(("ok", text)) => Ok(text.to_owned()),
         Some(("no", why)) => Err(AskError::Refused(why.trim_end().to_owned())),
-        _ => Err(AskError::NoServer(path)),
+        _ => Err(AskError::Silent(path)),
     }
 }
 
@@ -121,21 +127,24 @@ fn socket(place: &Place) -> Result<PathBuf, AskError> {
 fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(question)?;
-    stream.shutdown(Shutdown::Write)?;
+    // A server that does not take the question says why before it closes.
+    let sent = stream.write_all(question).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut told = Vec::new();
-    stream.read_to_end(&mut told)?;
-    Ok(String::from_utf8_lossy(&told).into_owned())
+    let heard = stream.read_to_end(&mut told);
+    match told.is_empty() {
+        true => sent.and(heard).map(|_| String::new()),
+        false => Ok(String::from_utf8_lossy(&told).into_owned()),
+    }
 }
 
 fn failed(path: &Path, error: io::Error) -> AskError {
     let path = path.to_owned();
     match error.kind() {
-        io::ErrorKind::NotFound
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::BrokenPipe => AskError::NoServer(path),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::ConnectionRefused => {
+            AskError::NoServer(path)
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::Silent(path),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Late(path),
         io::ErrorKind::PermissionDenied => AskError::Forbidden(path),
         _ => AskError::Failed { path, source: error },
     }

@@ -102,6 +102,10 @@ fn the_server_is_found_by_its_configuration_or_pid_file_and_tells_nobody_else() 
     let pid = site.setup().path("nginx.pid").display().to_string();
     let by_pid = crate::site::run(&["why", "--pid", &pid]);
     assert!(by_pid.status.success() && text_of(&by_pid.stdout).starts_with("0 requests"), "{by_pid:?}");
+    // Who connects and says nothing holds up nobody.
+    let idle: Vec<_> = (0..9).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
+    assert!(asked(&site, &["why"]).starts_with("0 requests"));
+    drop(idle);
     // It stays through a reload, and another serving process takes it over.
     site.server().signal(Signal::Hup).unwrap();
     eventually("it reloads", || site.server().error_log().contains("the new configuration holds"));
