@@ -245,6 +245,11 @@ impl Object {
         self.with_key(|key| look(self.hold.located.url(key)))
     }
 
+    /// Whether its key has its host, path and query.
+    pub(crate) fn has_url_in_key(&self) -> bool {
+        matches!(self.hold.located, Located::InKey(_))
+    }
+
     /// Passes on where it is, for tests by its URL; `None` if that is unknown.
     pub fn with_place<T>(&self, look: impl FnOnce(Option<Place<'_>>) -> T) -> T {
         self.with_key(|key| look(self.hold.located.place(key)))

@@ -53,9 +53,10 @@ impl Zone {
     }
 }
 
-/// `None` if it is no page, or its URL is unknown.
+/// `None` if it is no page, or its key does not have its host, path and query: then the URL is that of the first visitor, who
+/// may have chosen another one than others ask for.
 fn described(page: &Object) -> Option<PurgedPage> {
-    if page.mark() != Mark::Page {
+    if page.mark() != Mark::Page || !page.has_url_in_key() {
         return None;
     }
     let varies_by = page.vary.parts().map(|(name, value, sent)| (name.into(), sent.unwrap_or(value).into())).collect();

@@ -202,14 +202,19 @@ impl Zone {
         (writer, body)
     }
 
+    /// The same as [`purge`](Self::purge), as a request may have changed the page. Nobody is told of it.
+    pub fn invalidate(&self, key: &KeyRef<'_>, now: Time) -> usize {
+        self.stamps.purge(page_hash(key.bytes(), key.shelf_hash()));
+        self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now)
+    }
+
     /// Drops every variant of a key from memory and disk, and the part of it that is kept alone, and returns their number. A
     /// running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
-        self.stamps.purge(page_hash(key.bytes(), key.shelf_hash()));
         // The entry is held, as its pages know their URLs by it.
         let entry = self.is_watched().then(|| self.entry_there(key)).flatten();
         let watched = entry.as_ref().map_or_else(Vec::new, |entry| self.watched_of(entry));
-        let variants = self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now);
+        let variants = self.invalidate(key, now);
         self.tell_all(watched);
         variants
     }

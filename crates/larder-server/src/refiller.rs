@@ -1,5 +1,5 @@
-//! Fetches purged pages again, on the first worker: one at a time, and then a rest of as long as that took, so that the origin
-//! has at least half of its time for visitors.
+//! Fetches purged pages again, on the first worker: one at a time, and then a pause of as long as that took, so that the origin
+//! has at least half of its time for visitors. Visitors' requests have their turn between two pages.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,9 +9,11 @@ use larder_conf::model::LogLevel;
 use larder_http::Time;
 
 use crate::clock;
+use crate::context::Cx;
 use crate::refill::{Page, Refill};
 use crate::request::refill::{self, Outcome};
 use crate::site::{Keeps, Site};
+use crate::vsl::Shown;
 use crate::worker::Worker;
 
 /// Has the zones of a configuration tell which pages are purged, where a location that keeps pages there wants them again.
@@ -80,39 +82,45 @@ impl Run {
     async fn fetch(&mut self, mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
         let began = clock::steady();
         page.tries = page.tries.saturating_add(1);
-        let outcome = {
-            let _running = worker.seats.begin();
-            refill::fetch(&page, worker).await
+        // Nobody waits for it, so the end of the worker does not either.
+        let outcome = tokio::select! {
+            outcome = refill::fetch(&page, worker) => outcome,
+            () = worker.seats.is_to_close() => return,
         };
         let took = clock::steady().saturating_sub(began);
-        if let Outcome::Stored(..) | Outcome::Unstored | Outcome::Failed(_) = outcome {
-            let between = Duration::from_secs(1) / page.per_second.max(1);
-            tokio::time::sleep(took.max(between.saturating_sub(took))).await;
+        match outcome.is_asked() {
+            true => {
+                let between = Duration::from_secs(1) / page.per_second.max(1);
+                tokio::time::sleep(took.min(PAUSE_OF_PAGE_MAX).max(between.saturating_sub(took))).await;
+            }
+            false => tokio::task::yield_now().await,
         }
         match outcome {
             Outcome::Stored(zone, key) if refill::is_there(&zone, &key) => self.stored += 1,
             // It was purged meanwhile.
-            Outcome::Stored(..) => self.again(page, refill),
+            Outcome::Stored(..) => self.again(page, "it is purged again and again", refill, worker),
             Outcome::There => self.there += 1,
-            Outcome::Unstored => self.unstored += 1,
-            Outcome::Rests(until) => {
-                refill.rest_host(&page.host, until);
-                page.tries -= 1;
-                refill.add([page]);
+            Outcome::Unstored(why) => {
+                self.unstored += 1;
+                note(&page, &why, &worker.cx());
             }
-            Outcome::Failed(until) => {
-                refill.rest_host(&page.host, until);
-                self.again(page, refill);
+            Outcome::Rests(origin) => {
+                page.tries -= 1;
+                refill.add([Page { origin: Some(origin), ..page }]);
+            }
+            Outcome::Failed(origin, why) => {
+                self.again(Page { origin: Some(origin), ..page }, &why, refill, worker);
             }
         }
     }
 
     /// Has a page wait again, unless it was tried often enough.
-    fn again(&mut self, page: Page, refill: &Refill) {
-        match page.tries < TRIES_MAX {
-            true => refill.add([page]),
-            false => self.failed += 1,
+    fn again(&mut self, page: Page, why: &str, refill: &Refill, worker: &Rc<Worker>) {
+        if page.tries < TRIES_MAX {
+            return refill.add([page]);
         }
+        self.failed += 1;
+        note(&page, why, &worker.cx());
     }
 
     fn told(&self) -> String {
@@ -127,6 +135,15 @@ impl Run {
     }
 }
 
+/// Says why a page is not there again.
+fn note(page: &Page, why: &str, cx: &Cx) {
+    let scheme = if page.is_https { "https" } else { "http" };
+    let (host, uri) = (Shown(&page.host), Shown(&page.uri));
+    cx.local.logs.main(LogLevel::Info, format_args!("not refilled: {scheme}://{host}{uri}: {why}"));
+}
+
+/// How long a pause after a page is at most, so that a slow one does not hold up those of other sites.
+const PAUSE_OF_PAGE_MAX: Duration = Duration::from_secs(5);
 /// How often a page is tried whose origin fails, or that is purged again while it is fetched.
 const TRIES_MAX: u8 = 3;
 /// How long the pages of purges are gathered before the first is fetched, so that it is the one that was asked for most.

@@ -23,6 +23,7 @@ pub struct Seats {
     /// all.
     outdated: Cell<Time>,
     closing: Cell<bool>,
+    closes: Notify,
     open: Cell<usize>,
     background: Cell<usize>,
     ended: Notify,
@@ -48,6 +49,7 @@ impl Seats {
             free: RefCell::default(),
             outdated: Cell::new(Time(0)),
             closing: Cell::new(false),
+            closes: Notify::new(),
             open: Cell::new(0),
             background: Cell::new(0),
             ended: Notify::new(),
@@ -57,6 +59,13 @@ impl Seats {
     /// Whether the worker is about to end.
     pub fn is_closing(&self) -> bool {
         self.closing.get()
+    }
+
+    /// Waits until the worker is about to end.
+    pub async fn is_to_close(&self) {
+        while !self.closing.get() {
+            self.closes.notified().await;
+        }
     }
 
     /// Whether a connection opened at `began` shall close when it is idle.
@@ -73,6 +82,7 @@ impl Seats {
     /// connected is about to send a request and gets a moment for it.
     pub async fn close(&self, now: Time) {
         self.closing.set(true);
+        self.closes.notify_waiters();
         let moment = u64::try_from(FRESH.as_millis()).unwrap_or(u64::MAX);
         self.close_older(Time(now.0.saturating_sub(moment)));
         tokio::time::sleep(FRESH).await;

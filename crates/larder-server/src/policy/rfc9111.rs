@@ -201,7 +201,7 @@ fn invalidate(policy: &Rfc9111Policy, backend: &Backend, answer: &Fields, ex: &m
 
 /// Drops the page of a key, and those of the URLs that an answer names.
 fn drop_pages(key: &[u8], answer: &Fields, zone: &Zone, ex: &Exchange, cx: &Cx) {
-    zone.purge(&KeyRef::new(key), cx.now());
+    zone.invalidate(&KeyRef::new(key), cx.now());
     let target = ex.asked.head.target();
     // A key in which the URL stands as it was asked for, once or at its end, is that of another URL with that in its place.
     let Some(at) = memchr::memmem::rfind(key, target).filter(|_| !target.is_empty()) else { return };
@@ -211,7 +211,7 @@ fn drop_pages(key: &[u8], answer: &Fields, zone: &Zone, ex: &Exchange, cx: &Cx) 
     for url in [Known::Location, Known::ContentLocation].into_iter().filter_map(|known| answer.get_known(known)) {
         if let Some(other) = same_site(url, target, ex) {
             let key = [&key[..at], &other, &key[at + target.len()..]].concat();
-            zone.purge(&KeyRef::new(&key), cx.now());
+            zone.invalidate(&KeyRef::new(&key), cx.now());
         }
     }
 }

@@ -1,4 +1,6 @@
-//! The pages that wait: each once, those that were asked for most first, and no more than [`PAGES_MAX`].
+//! The pages that wait: each once, those that were asked for most first, and no more than [`PAGES_MAX`] and [`BYTES_MAX`].
+//!
+//! A page whose origin rests is put aside until that has rested, so that nobody looks through it again and again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,11 +12,13 @@ use super::Page;
 /// The list.
 #[derive(Default)]
 pub(super) struct List {
-    pages: BTreeMap<Place, Page>,
-    places: HashMap<Name, Place>,
+    ready: BTreeMap<Place, Page>,
+    /// Pages of origins that rest, and until when.
+    aside: HashMap<usize, Aside>,
+    /// Where each page is: its place, and the origin that it waits for.
+    places: HashMap<Name, (Place, Option<usize>)>,
+    bytes: usize,
     arrivals: u64,
-    /// Hosts that rest, and until when.
-    resting: HashMap<Box<[u8]>, Time>,
 }
 
 /// The order: by hits, then by arrival.
@@ -22,75 +26,101 @@ type Place = (Reverse<u32>, u64);
 /// Scheme, host, path and query.
 type Name = (bool, Box<[u8]>, Box<[u8]>);
 
+struct Aside {
+    until: Time,
+    pages: BTreeMap<Place, Page>,
+}
+
 impl List {
     pub(super) fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.places.is_empty()
     }
 
     /// Whether a page with so many hits would be on it.
     pub(super) fn has_room(&self, hits: u32) -> bool {
-        self.pages.len() < PAGES_MAX || self.pages.last_key_value().is_some_and(|((least, _), _)| hits > least.0)
+        let is_full = self.places.len() >= PAGES_MAX || self.bytes + PAGE_BYTES_MAX > BYTES_MAX;
+        !is_full || self.ready.last_key_value().is_some_and(|((least, _), _)| hits > least.0)
     }
 
-    /// Adds a page, of which the last one that was asked for least makes room. One that is there keeps the most hits.
+    /// Adds a page, of which the last ones that were asked for least make room. One that is there keeps the most hits.
     pub(super) fn add(&mut self, mut page: Page) {
-        if page.uri.len() > URI_BYTES_MAX {
+        if bytes_of(&page) > PAGE_BYTES_MAX {
             return;
         }
-        let name = name_of(&page);
-        if let Some(old) = self.places.remove(&name).and_then(|place| self.pages.remove(&place))
+        if let Some(old) = self.remove(&name_of(&page))
             && old.hits > page.hits
         {
             // The variant that was asked for more.
             (page.hits, page.fields) = (old.hits, old.fields);
         }
-        if !self.has_room(page.hits) {
-            return;
-        }
-        if self.pages.len() >= PAGES_MAX
-            && let Some((_, least)) = self.pages.pop_last()
-        {
-            self.places.remove(&name_of(&least));
+        while self.places.len() >= PAGES_MAX || self.bytes + bytes_of(&page) > BYTES_MAX {
+            match self.ready.last_key_value() {
+                Some(((least, _), last)) if page.hits > least.0 => {
+                    let name = name_of(last);
+                    self.remove(&name);
+                }
+                _ => return,
+            }
         }
         self.arrivals += 1;
         let place = (Reverse(page.hits), self.arrivals);
-        self.places.insert(name, place);
-        self.pages.insert(place, page);
+        self.bytes += bytes_of(&page);
+        self.places.insert(name_of(&page), (place, None));
+        self.ready.insert(place, page);
     }
 
-    /// The first page whose host does not rest, or when the first rest ends; `None` if there is no page.
-    pub(super) fn take(&mut self, now: Time) -> Option<Result<Page, Time>> {
-        self.resting.retain(|_, until| *until > now);
-        let mut first_end: Option<Time> = None;
-        let mut found = None;
-        for (place, page) in &self.pages {
-            match self.resting.get(&page.host) {
-                None => {
-                    found = Some(*place);
-                    break;
-                }
-                Some(until) => first_end = Some(first_end.map_or(*until, |first| first.min(*until))),
-            }
+    /// Takes the first page that does not wait for an origin. The error says when one can be taken; `None` if there is none.
+    /// `rest_of` says until when an origin rests, if it does.
+    pub(super) fn take(&mut self, now: Time, rest_of: impl Fn(usize) -> Option<Time>) -> Option<Result<Page, Time>> {
+        let rested: Vec<usize> =
+            self.aside.iter().filter(|(_, aside)| aside.until <= now).map(|(origin, _)| *origin).collect();
+        for origin in rested {
+            self.back(origin);
         }
-        let Some(page) = found.and_then(|place| self.pages.remove(&place)) else { return first_end.map(Err) };
-        self.places.remove(&name_of(&page));
-        Some(Ok(page))
+        while let Some((place, page)) = self.ready.pop_first() {
+            let name = name_of(&page);
+            let waits_for = page.origin.and_then(|origin| Some((origin, rest_of(origin)?)));
+            let Some((origin, until)) = waits_for else {
+                self.places.remove(&name);
+                self.bytes -= bytes_of(&page);
+                return Some(Ok(page));
+            };
+            let aside = self.aside.entry(origin).or_insert_with(|| Aside { until, pages: BTreeMap::new() });
+            aside.until = until;
+            aside.pages.insert(place, page);
+            self.places.insert(name, (place, Some(origin)));
+        }
+        self.aside.values().map(|aside| aside.until).min().map(Err)
+    }
+
+    /// The pages of an origin do not wait any more.
+    fn back(&mut self, origin: usize) {
+        let Some(aside) = self.aside.remove(&origin) else { return };
+        for (place, page) in aside.pages {
+            self.places.insert(name_of(&page), (place, None));
+            self.ready.insert(place, page);
+        }
+    }
+
+    fn remove(&mut self, name: &Name) -> Option<Page> {
+        let (place, origin) = self.places.remove(name)?;
+        let page = match origin {
+            None => self.ready.remove(&place),
+            Some(origin) => self.aside.get_mut(&origin).and_then(|aside| aside.pages.remove(&place)),
+        };
+        self.bytes -= page.as_ref().map_or(0, bytes_of);
+        page
     }
 
     /// Drops the pages that have come before.
     pub(super) fn drop_older(&mut self, than: Time) {
-        let Self { pages, places, .. } = self;
-        pages.retain(|_, page| {
-            let stays = page.since >= than;
-            if !stays {
-                places.remove(&name_of(page));
-            }
-            stays
-        });
-    }
-
-    pub(super) fn rest(&mut self, host: &[u8], until: Time) {
-        self.resting.insert(host.into(), until);
+        let asides = self.aside.values().flat_map(|aside| aside.pages.values());
+        let old = self.ready.values().chain(asides).filter(|page| page.since < than);
+        let names: Vec<Name> = old.map(name_of).collect();
+        for name in names {
+            self.remove(&name);
+        }
+        self.aside.retain(|_, aside| !aside.pages.is_empty());
     }
 }
 
@@ -98,10 +128,20 @@ fn name_of(page: &Page) -> Name {
     (page.is_https, page.host.clone(), page.uri.clone())
 }
 
+/// What a page takes: with its name, its texts twice.
+fn bytes_of(page: &Page) -> usize {
+    let fields: usize = page.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+    OVERHEAD_BYTES + 2 * (page.host.len() + page.uri.len()) + fields
+}
+
 /// How many pages wait at most.
 pub(super) const PAGES_MAX: usize = 10_000;
-/// Pages with longer URLs are not fetched again.
-const URI_BYTES_MAX: usize = 8 << 10;
+/// How many bytes they take at most.
+const BYTES_MAX: usize = 16 << 20;
+/// A page that takes more is not fetched again.
+const PAGE_BYTES_MAX: usize = 8 << 10;
+/// A page and its places, without its texts.
+const OVERHEAD_BYTES: usize = 400;
 
 #[cfg(test)]
 mod tests {
@@ -117,11 +157,13 @@ mod tests {
             per_second: 1,
             tries: 0,
             since: Time(u64::from(hits)),
+            origin: None,
         }
     }
 
-    fn taken(list: &mut List, now: u64) -> Option<String> {
-        list.take(Time(now)).map(|next| match next {
+    fn taken(list: &mut List, now: u64, rests: &[(usize, u64)]) -> Option<String> {
+        let rest_of = |origin| rests.iter().find(|(one, until)| *one == origin && *until > now).map(|one| Time(one.1));
+        list.take(Time(now), rest_of).map(|next| match next {
             Ok(page) => format!("{} {}", String::from_utf8_lossy(&page.uri), page.hits),
             Err(until) => format!("wait until {}", until.0),
         })
@@ -133,9 +175,9 @@ mod tests {
         for (uri, hits) in [("/a", 1), ("/b", 5), ("/c", 5), ("/a", 9), ("/b", 2)] {
             list.add(page("h", uri, hits));
         }
-        let all: Vec<_> = std::iter::from_fn(|| taken(&mut list, 0)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| taken(&mut list, 0, &[])).collect();
         assert_eq!(all, ["/a 9", "/c 5", "/b 5"]);
-        assert!(list.places.is_empty() && list.is_empty());
+        assert!(list.places.is_empty() && list.is_empty() && list.bytes == 0);
     }
 
     #[test]
@@ -144,23 +186,42 @@ mod tests {
         for number in 0..PAGES_MAX as u32 + 5 {
             list.add(page("h", &format!("/{number}"), number));
         }
-        assert_eq!((list.pages.len(), list.places.len()), (PAGES_MAX, PAGES_MAX));
+        assert_eq!((list.ready.len(), list.places.len()), (PAGES_MAX, PAGES_MAX));
         assert!(!list.has_room(5) && list.has_room(6), "the least has 5");
         list.add(page("h", "/new", 5));
-        assert_eq!(list.pages.last_key_value().map(|(place, _)| place.0.0), Some(5));
-        assert_eq!(taken(&mut list, 0).as_deref(), Some("/10004 10004"));
+        assert_eq!(list.ready.last_key_value().map(|(place, _)| place.0.0), Some(5));
+        assert_eq!(taken(&mut list, 0, &[]).as_deref(), Some("/10004 10004"));
         list.drop_older(Time(10_000));
-        assert_eq!((list.pages.len(), list.places.len()), (4, 4));
+        assert_eq!((list.ready.len(), list.places.len()), (4, 4));
     }
 
     #[test]
-    fn the_pages_of_a_host_that_rests_wait() {
+    fn bytes_are_bounded() {
         let mut list = List::default();
-        for (host, uri, hits) in [("slow", "/a", 9), ("fast", "/b", 1)] {
-            list.add(page(host, uri, hits));
+        list.add(page("h", &format!("/{}", "a".repeat(PAGE_BYTES_MAX)), 9));
+        assert!(list.is_empty(), "too long");
+        for number in 0..PAGES_MAX as u32 {
+            list.add(page("h", &format!("/{number:02000}"), number));
         }
-        list.rest(b"slow", Time(50));
-        let all = [10, 20, 49, 50, 51].map(|now| taken(&mut list, now).unwrap_or_default());
-        assert_eq!(all, ["/b 1", "wait until 50", "wait until 50", "/a 9", ""]);
+        assert!(list.bytes <= BYTES_MAX && list.ready.len() > 2000 && list.ready.len() < 5000, "{}", list.ready.len());
+        let most = format!("/{:02000} {}", PAGES_MAX - 1, PAGES_MAX - 1);
+        assert_eq!(taken(&mut list, 0, &[]), Some(most), "the least have made room");
+    }
+
+    #[test]
+    fn the_pages_of_an_origin_that_rests_wait() {
+        let mut list = List::default();
+        for (uri, hits, origin) in [("/a", 9, Some(1)), ("/b", 5, Some(2)), ("/c", 1, None), ("/d", 4, Some(1))] {
+            list.add(Page { origin, ..page("h", uri, hits) });
+        }
+        let rests = [(1, 50)];
+        let all: Vec<_> = [10, 20, 49].map(|now| taken(&mut list, now, &rests).unwrap_or_default()).into();
+        assert_eq!(all, ["/b 5", "/c 1", "wait until 50"]);
+        assert!(!list.is_empty());
+        // One that is purged again meanwhile is there once.
+        list.add(page("h", "/d", 20));
+        let all: Vec<_> = [49, 50, 51].map(|now| taken(&mut list, now, &rests).unwrap_or_default()).into();
+        assert_eq!(all, ["/d 20", "/a 9", ""]);
+        assert!(list.is_empty() && list.bytes == 0);
     }
 }

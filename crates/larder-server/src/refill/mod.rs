@@ -10,8 +10,7 @@ mod list;
 mod rests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_cache::{PurgedPage, Watcher};
 use larder_http::Time;
@@ -42,6 +41,8 @@ pub struct Page {
     pub tries: u8,
     /// When it was put on the list.
     pub since: Time,
+    /// The origin that its location asks, as soon as that is known.
+    pub origin: Option<usize>,
 }
 
 /// The pages of a process that wait to be fetched, and the origins that rest.
@@ -49,6 +50,8 @@ pub struct Page {
 pub struct Refill {
     list: Mutex<List>,
     rests: Mutex<Rests>,
+    /// When pages that wait too long are to be dropped, ms since 1970.
+    sweep_at: AtomicU64,
     /// Whether pages wait, so that failures of visitors' fetches are noted.
     is_busy: AtomicBool,
     come: Notify,
@@ -71,25 +74,24 @@ impl Refill {
         }
     }
 
-    /// Takes the next page whose host does not rest. The error says when the next one can be taken; `None` if there is none.
+    /// Takes the next page whose origin does not rest. The error says when one can be taken; `None` if there is none.
     pub fn take(&self, now: Time) -> Option<Result<Page, Time>> {
         let mut list = self.list.lock();
-        list.drop_older(Time(now.0.saturating_sub(WAIT_MAX_MS)));
-        let next = list.take(now);
+        if self.sweep_at.load(Ordering::Relaxed) <= now.0 {
+            self.sweep_at.store(now.0 + SWEEP_EVERY_MS, Ordering::Relaxed);
+            list.drop_older(Time(now.0.saturating_sub(WAIT_MAX_MS)));
+        }
+        let rests = self.rests.lock();
+        let next = list.take(now, |origin| rests.resting(origin, now));
         if next.is_none() {
             self.is_busy.store(false, Ordering::Relaxed);
         }
         next
     }
 
-    /// Has the pages of a host wait until then.
-    pub fn rest_host(&self, host: &[u8], until: Time) {
-        self.list.lock().rest(host, until);
-    }
-
-    /// Notes that an origin has failed, and returns until when it rests.
-    pub fn failed(&self, origin: usize, now: Time) -> Time {
-        self.rests.lock().failed(origin, now)
+    /// Notes that an origin has failed.
+    pub fn failed(&self, origin: usize, now: Time) {
+        self.rests.lock().failed(origin, now);
     }
 
     /// The same for a visitor's fetch.
@@ -132,17 +134,54 @@ impl Watcher for Wish {
 
     fn purged(&self, pages: Vec<PurgedPage>) {
         let (per_second, since) = (self.per_second, clock::now());
-        self.refill.add(pages.into_iter().map(|page| {
+        self.refill.add(pages.into_iter().filter(is_for_all).map(|page| {
             let PurgedPage { is_https, host, uri, hits, varies_by } = page;
-            Page { is_https, host, uri, hits, fields: varies_by, per_second, tries: 0, since }
+            Page { is_https, host, uri, hits, fields: varies_by, per_second, tries: 0, since, origin: None }
         }));
     }
 }
 
+/// Whether a page is not a variant by what says who asks.
+fn is_for_all(page: &PurgedPage) -> bool {
+    page.varies_by.iter().all(|(name, value)| value.is_empty() || IMPERSONAL.contains(&&**name))
+}
+
+/// Fields that say what a visitor can read and wants, and not who it is.
+const IMPERSONAL: [&str; 9] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "save-data",
+    "sec-ch-ua-mobile",
+    "upgrade-insecure-requests",
+    "x-forwarded-proto",
+    "x-requested-with",
+];
+
 /// How long a page waits at most, in ms: an hour.
 const WAIT_MAX_MS: u64 = 3_600_000;
+/// How often pages that have waited that long are looked for, in ms.
+const SWEEP_EVERY_MS: u64 = 60_000;
 
-/// How long the first rest after a failure is; each further one is twice as long.
-pub const REST_MIN: Duration = Duration::from_secs(1);
-/// How long a rest is at most.
-pub const REST_MAX: Duration = Duration::from_secs(60);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_by_who_asks_is_nobodys() {
+        for (name, value, expected) in [
+            ("accept-language", "de", true),
+            ("cookie", "", true),
+            ("cookie", "a=b", false),
+            ("authorization", "Basic x", false),
+            ("cookie:cart", "5", false),
+            ("x-token", "x", false),
+            ("x-forwarded-for", "10.1.2.3", false),
+        ] {
+            let varies_by = vec![(name.into(), value.as_bytes().into())];
+            let page = PurgedPage { is_https: false, host: (*b"h").into(), uri: (*b"/").into(), hits: 1, varies_by };
+            assert_eq!(is_for_all(&page), expected, "{name}: {value}");
+        }
+    }
+}

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use larder_http::Time;
 
-use super::{REST_MAX, REST_MIN};
-
 /// The rests, by origin.
 #[derive(Default)]
 pub(super) struct Rests(HashMap<usize, Rest>);
@@ -18,7 +16,8 @@ struct Rest {
 }
 
 impl Rests {
-    /// Notes a failure, and returns until when the origin rests. Failures while it rests are those of one trouble.
+    /// Notes a failure, and returns until when the origin rests. Failures while it rests are those of one trouble: they do
+    /// not make it longer, or visitors could keep an origin at rest.
     pub(super) fn failed(&mut self, origin: usize, now: Time) -> Time {
         if self.0.len() >= ORIGINS_MAX {
             self.0.retain(|_, rest| rest.until > now);
@@ -26,8 +25,8 @@ impl Rests {
         let rest = self.0.entry(origin).or_insert(Rest { until: Time(0), length: Duration::ZERO });
         if now >= rest.until {
             rest.length = (rest.length * 2).clamp(REST_MIN, REST_MAX);
+            rest.until = now.plus(rest.length);
         }
-        rest.until = now.plus(rest.length);
         rest.until
     }
 
@@ -40,6 +39,10 @@ impl Rests {
     }
 }
 
+/// How long the first rest after a failure is; each further one is twice as long.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// How long a rest is at most.
+const REST_MAX: Duration = Duration::from_secs(60);
 /// With so many origins those that rest no more are forgotten.
 const ORIGINS_MAX: usize = 1024;
 
@@ -52,10 +55,11 @@ mod tests {
         let mut rests = Rests::default();
         let mut now = 1000;
         for length in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(rests.failed(1, Time(now)), Time(now + length * 1000));
-            // What fails meanwhile makes it begin again, and not grow.
-            assert_eq!(rests.failed(1, Time(now + 10)), Time(now + 10 + length * 1000));
-            now += 10 + length * 1000;
+            let until = Time(now + length * 1000);
+            assert_eq!(rests.failed(1, Time(now)), until);
+            // What fails meanwhile makes it no longer.
+            assert_eq!(rests.failed(1, Time(now + 10)), until);
+            now += length * 1000;
             assert!(rests.resting(1, Time(now - 1)).is_some() && rests.resting(1, Time(now)).is_none());
             assert_eq!(rests.resting(2, Time(now - 1)), None);
         }

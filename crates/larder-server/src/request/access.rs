@@ -192,9 +192,10 @@ fn one_less(level: LogLevel) -> LogLevel {
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
     if ex.is_refill() {
-        // Nobody gets the answer; but who has no password gets none, and there is nothing to store.
+        // What it stores is for everybody: nothing that somebody unknown would not get.
         let asks = loc.access.auth_basic.is_some() || loc.subrequests.auth_request.is_some();
-        return asks.then_some(Step::Abort);
+        let is_denied = check(&loc.settings.access.rules, peer(ex)) == Verdict::Denied;
+        return (asks || is_denied).then_some(Step::Abort);
     }
     let asks = loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked;
     if ex.visit.authorized {

@@ -203,7 +203,8 @@ fn pace(backend: &Backend, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Opt
 fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted, ex: &Exchange, cx: &Cx) {
     let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
-    let running = cx.worker.seats.begin();
+    // Nobody waits for a refill, so the end of the worker does not either.
+    let running = (!ex.is_refill()).then(|| cx.worker.seats.begin());
     let mut pumping = Box::pin(async move {
         let _running = running;
         pump::pump(answer, writer, &report, wanted, &complaint).await;

@@ -1,18 +1,24 @@
 //! A request without a client, which fills the cache: `larder_refill`.
 //!
 //! It is a GET of the page without cookies and credentials, and goes the way of every request: server, rewrites, location, key.
-//! What it stores is what somebody unknown would have got. It meets no limits and no `allow` and `deny`, as nobody gets the
-//! answer; where a password, a certificate or `auth_request` is asked for, and where it would purge, it ends. No access log has it.
+//! What it stores is what somebody unknown would have got, at the address of nobody in particular: where a password, a
+//! certificate or `auth_request` is asked for, or `deny` holds for that address, it ends. It meets no limits, as nobody gets the
+//! answer; purges nothing; and is in no access log.
+//!
+//! A page does not say where it came in. So a host is asked for only if it leads to one and the same server wherever larder
+//! listens for that scheme: else a visitor could have an internal server asked, and its page stored in place of the public one.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_cache::{KeyRef, Zone};
 use larder_conf::model::ListenAddress;
 use larder_http::Time;
-use larder_store::Piece;
+use larder_store::{BodyReader, Piece};
 use larder_tls::VerifyMode;
 
 use crate::context::Cx;
@@ -31,82 +37,123 @@ pub enum Outcome {
     Stored(Arc<Zone>, Vec<u8>),
     /// It was there already.
     There,
-    /// It is not to be stored, or no location answers for it that refills.
-    Unstored,
-    /// Its origin rests until then.
-    Rests(Time),
-    /// Its origin has failed, and rests until then.
-    Failed(Time),
+    /// It is not to be stored, or may not be asked for, for this reason.
+    Unstored(Cow<'static, str>),
+    /// This origin rests.
+    Rests(usize),
+    /// This origin has failed in this way, and rests from now on.
+    Failed(usize, Cow<'static, str>),
+}
+
+impl Outcome {
+    /// Whether the origin was asked.
+    pub fn is_asked(&self) -> bool {
+        match self {
+            Self::Stored(..) | Self::Failed(..) => true,
+            Self::Unstored(why) => matches!(why, Cow::Owned(_)),
+            Self::There | Self::Rests(_) => false,
+        }
+    }
 }
 
 /// Fetches a page, and returns when it is whole.
 pub async fn fetch(page: &Page, worker: &Rc<Worker>) -> Outcome {
     let cx = worker.cx();
-    let Some(listener) = listener_for(page, cx.site()) else { return Outcome::Unstored };
+    let Some((listener, host)) = way_to(page, cx.site()) else { return Outcome::Unstored(NOT_ONE_SERVER.into()) };
     let mut ex = worker.exchange(&Rc::new(client(listener, cx.now())));
     ex.request.nested.purpose = Purpose::Refill;
-    let outcome = match receive::begin_unseen(&head(page, listener), listener, &mut ex, &cx, cx.now()) {
+    let outcome = match receive::begin_unseen(&head(page, host, listener), listener, &mut ex, &cx, cx.now()) {
         Ok(step) if cx.server(&ex).verify == VerifyMode::Off => {
             ex.request.limits.req_asked = true;
             ex.request.limits.conn_asked = true;
             ask(step, &mut ex, &cx).await
         }
-        Ok(_) | Err(_) => Outcome::Unstored,
+        Ok(_) | Err(_) => Outcome::Unstored(NOT_FOR_ALL.into()),
     };
     worker.recycle(ex);
     outcome
 }
 
 async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
-    let settled = super::run(step, ex, cx, Inbound::Nobody).await;
-    let is_whole = match settled.and_then(|settled| settled.into_part()).map(|response| response.content) {
-        // Of a failure nothing more is waited for.
-        Some(_) if has_failed(ex) => false,
-        Some(Content::Stream(mut body, _)) => loop {
-            match body.next(PIECE_BYTES).await {
-                Piece::Data(_) | Piece::File { .. } => {}
-                Piece::End => break true,
-                Piece::Pending | Piece::Failed(_) => break false,
-            }
-        },
-        Some(_) | None => true,
-    };
+    let settled = tokio::time::timeout(HEAD_TIME_MAX, super::run(step, ex, cx, Inbound::Nobody)).await;
+    let settled = settled.ok().flatten();
     let refill = &cx.worker.shared.refill;
-    let Some(origin) = cx.origin(ex).map(|origin| place_of(origin, cx)) else { return Outcome::Unstored };
+    let Some(origin) = cx.origin(ex).map(|origin| place_of(origin, cx)) else {
+        return Outcome::Unstored(NOT_FOR_ALL.into());
+    };
     let is_asked = ex.upstream.status.is_some() || !ex.tally.attempts.is_empty();
     if !is_asked {
         return match (refill.resting(origin, cx.now()), ex.upstream.cache_status) {
             (_, Some(CacheStatus::Hit | CacheStatus::Updating)) => Outcome::There,
-            (Some(until), Some(CacheStatus::Miss | CacheStatus::Expired | CacheStatus::Bypass)) => {
-                Outcome::Rests(until)
-            }
-            (_, _) => Outcome::Unstored,
+            (Some(_), Some(CacheStatus::Miss | CacheStatus::Expired | CacheStatus::Bypass)) => Outcome::Rests(origin),
+            (_, _) => Outcome::Unstored(NOT_FOR_ALL.into()),
         };
     }
-    if has_failed(ex) || !is_whole {
-        return Outcome::Failed(refill.failed(origin, cx.now()));
+    let failed = |why: String| {
+        refill.failed(origin, cx.now());
+        Outcome::Failed(origin, why.into())
+    };
+    match ex.upstream.status {
+        None => return failed("the origin gave no answer".to_owned()),
+        Some(status) if status >= 500 || status == TOO_MANY_REQUESTS => {
+            return failed(format!("the origin answered with {status}"));
+        }
+        Some(_) => {}
     }
-    refill.succeeded(origin);
     let is_stored = ex.upstream.cache_status == Some(CacheStatus::Revalidated) || reasons::is_stored(ex);
-    match zone(ex, cx).filter(|_| is_stored) {
-        Some(zone) => Outcome::Stored(zone, ex.upstream.cache_key.clone()),
-        None => Outcome::Unstored,
+    let Some(zone) = zone(ex, cx).filter(|_| is_stored) else {
+        refill.succeeded(origin);
+        // Nobody waits for the rest of it.
+        return Outcome::Unstored(format!("it is not to be stored: {}", ex.upstream.cache_detail).into());
+    };
+    let key = ex.upstream.cache_key.clone();
+    let response = settled.and_then(|settled| settled.into_part());
+    let is_whole = match response.map(|response| response.content) {
+        Some(Content::Stream(mut body, _)) => {
+            tokio::time::timeout(BODY_TIME_MAX, read(&mut body)).await.unwrap_or(Whole::Late)
+        }
+        Some(_) | None => Whole::Yes,
+    };
+    match is_whole {
+        Whole::Yes => {
+            refill.succeeded(origin);
+            Outcome::Stored(zone, key)
+        }
+        Whole::Unstored => Outcome::Unstored("it is not stored: it is too large".to_owned().into()),
+        Whole::Broken => failed("its body breaks off".to_owned()),
+        Whole::Late => failed(format!("it is not whole after {} s", BODY_TIME_MAX.as_secs())),
     }
 }
 
-/// Notes for the refill that a visitor's fetch has failed.
+/// What has come of a body.
+enum Whole {
+    Yes,
+    Broken,
+    /// It turned out not to be kept.
+    Unstored,
+    Late,
+}
+
+async fn read(body: &mut BodyReader) -> Whole {
+    loop {
+        match body.next(PIECE_BYTES).await {
+            Piece::Data(_) | Piece::File { .. } if !body.is_stored() => return Whole::Unstored,
+            Piece::Data(_) | Piece::File { .. } => {}
+            Piece::End => return Whole::Yes,
+            Piece::Pending | Piece::Failed(_) => return Whole::Broken,
+        }
+    }
+}
+
+/// Notes for the refill that a visitor's fetch got no answer. What an origin answers is its own matter: anybody can ask for what
+/// it refuses.
 pub fn note_failure(ex: &Exchange, cx: &Cx) {
     if ex.request.nested.purpose == Purpose::Answer
-        && has_failed(ex)
+        && ex.upstream.status.is_none()
         && let Some(origin) = cx.origin(ex)
     {
         cx.worker.shared.refill.visitor_failed(place_of(origin, cx), cx.now());
     }
-}
-
-/// Whether an origin that was asked gave no answer, or has too much to do, or fails.
-fn has_failed(ex: &Exchange) -> bool {
-    ex.upstream.status.is_none_or(|status| status >= 500 || status == TOO_MANY_REQUESTS)
 }
 
 /// What tells an origin from others: its group, where that is written out.
@@ -171,19 +218,29 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// Where a request for the page would come in.
-fn listener_for<'a>(page: &Page, site: &'a Site) -> Option<&'a Listener> {
+/// Where a request for the page would come in, and its host. `None` unless that leads to one server at all listeners of its
+/// scheme. A page of every host, whose key has none, is asked for by the name of the only server.
+fn way_to<'a>(page: &'a Page, site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
     let all = || site.listeners.iter().filter(|listener| listener.tls == page.is_https);
+    let first = all().next()?;
+    let host = match &*page.host {
+        b"" => {
+            let is_alone = |listener: &Listener| listener.names.servers().all(|server| server == first.default);
+            let is_only = all().all(|listener| listener.default == first.default && is_alone(listener));
+            let name = &*site.servers[first.default].name;
+            // `_` and the like are no hosts.
+            let is_host = name.contains(&b'.') && first.names.exact.contains_key(name);
+            Some(name).filter(|_| is_only && is_host)?
+        }
+        host => host,
+    };
+    let server = |listener: &Listener| {
+        let found = listener.names.find(host, |name| name.regex.is_match(host).unwrap_or(false));
+        found.unwrap_or(listener.default)
+    };
     let is_usual = |listener: &&Listener| port_of(listener) == Some(usual_port(listener));
-    let names = |listener: &&Listener| listener.names.exact.contains_key(&*page.host);
-    let has_any = |listener: &&Listener| listener.by_host;
-    all()
-        .filter(names)
-        .find(is_usual)
-        .or_else(|| all().find(names))
-        .or_else(|| all().filter(has_any).find(is_usual))
-        .or_else(|| all().find(is_usual))
-        .or_else(|| all().next())
+    let listener = all().find(is_usual).unwrap_or(first);
+    all().all(|other| server(other) == server(listener)).then_some((listener, host))
 }
 
 fn port_of(listener: &Listener) -> Option<u16> {
@@ -197,17 +254,17 @@ fn usual_port(listener: &Listener) -> u16 {
     if listener.tls { 443 } else { 80 }
 }
 
-fn head(page: &Page, listener: &Listener) -> Vec<u8> {
+/// The request.
+fn head(page: &Page, host: &[u8], listener: &Listener) -> Vec<u8> {
     let mut head = Vec::new();
-    for part in [b"GET ", &*page.uri, b" HTTP/1.1\r\nHost: ", &page.host] {
+    for part in [b"GET ", &*page.uri, b" HTTP/1.1\r\nHost: ", host] {
         head.extend_from_slice(part);
     }
     if let Some(port) = port_of(listener).filter(|port| *port != usual_port(listener)) {
         head.extend_from_slice(format!(":{port}").as_bytes());
     }
     head.extend_from_slice(b"\r\nUser-Agent: larder (refill)\r\n");
-    let is_wanted = |name: &str| !PRIVATE.contains(&name);
-    for (name, value) in page.fields.iter().filter(|(name, value)| is_wanted(name) && !value.is_empty()) {
+    for (name, value) in page.fields.iter().filter(|(_, value)| !value.is_empty()) {
         for part in [name.as_bytes(), b": ", value, b"\r\n"] {
             head.extend_from_slice(part);
         }
@@ -215,9 +272,6 @@ fn head(page: &Page, listener: &Listener) -> Vec<u8> {
     head.extend_from_slice(b"\r\n");
     head
 }
-
-/// Fields that are not taken over from who was asked for a page: they say who that was, or are ours.
-const PRIVATE: [&str; 6] = ["cookie", "authorization", "proxy-authorization", "host", "user-agent", "content-length"];
 
 fn client(listener: &Listener, now: Time) -> Client {
     let local = match &listener.address {
@@ -242,6 +296,11 @@ fn client(listener: &Listener, now: Time) -> Client {
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Too Many Requests (RFC 6585): it has too much to do.
 const TOO_MANY_REQUESTS: u16 = 429;
+const NOT_ONE_SERVER: &str = "its host does not lead to one server at all addresses of its scheme";
+const NOT_FOR_ALL: &str = "not everybody may ask for it, or no location stores it that refills";
+/// How long the head of an answer, and then its body, may take.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 /// How much of a body is looked at at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -260,7 +319,7 @@ mod tests {
             http2: false,
             proxy_protocol: false,
         };
-        let fields = [("accept-language", "de"), ("cookie", "a=b"), ("authorization", "Basic x"), ("x-empty", "")];
+        let fields = [("accept-language", "de"), ("cookie", "")];
         let page = Page {
             is_https: false,
             host: (*b"a.example").into(),
@@ -270,9 +329,10 @@ mod tests {
             per_second: 1,
             tries: 0,
             since: Time(0),
+            origin: None,
         };
         let expected = "GET /b?c=%20 HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: larder (refill)\r\n\
                         accept-language: de\r\n\r\n";
-        assert_eq!(String::from_utf8(head(&page, &listener)).as_deref(), Ok(expected));
+        assert_eq!(String::from_utf8(head(&page, b"a.example", &listener)).as_deref(), Ok(expected));
     }
 }

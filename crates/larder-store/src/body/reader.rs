@@ -116,6 +116,11 @@ impl BodyReader {
         reader
     }
 
+    /// Whether all bytes so far are kept.
+    pub fn is_stored(&self) -> bool {
+        self.shared.stored.load(Ordering::Acquire)
+    }
+
     /// The position of the next byte.
     pub fn at(&self) -> u64 {
         self.at
