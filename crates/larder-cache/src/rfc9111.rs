@@ -253,12 +253,12 @@ pub fn storable(said: &Said, response: &Response<'_>) -> Result<Storable, &'stat
         return Err("Set-Cookie");
     }
     let age = age(fields, response.delay, now);
-    let lifetime = lifetime(said, response);
+    let stated = lifetime(said, response);
     // Of other statuses no origin is asked whether they are still good.
     let has_validator = matches!(status, status::OK | status::PARTIAL_CONTENT)
         && (fields.contains_known(Known::Etag) || fields.contains_known(Known::LastModified));
     let is_heuristic = said.public || is_heuristically_cacheable(status);
-    let lifetime = match (lifetime, response.configured) {
+    let lifetime = match (stated, response.configured) {
         (Some(lifetime), _) => lifetime,
         (None, Some(Duration::ZERO)) => return Err("no lifetime"),
         (None, Some(configured)) => configured,
@@ -275,10 +275,17 @@ pub fn storable(said: &Said, response: &Response<'_>) -> Result<Storable, &'stat
         };
     // Nobody could ever use it.
     if left.is_zero() && !has_validator && stale_while_revalidate.is_zero() && stale_if_error.is_zero() {
-        return Err(if said.no_cache { "Cache-Control: no-cache" } else { "no lifetime" });
+        return Err(match () {
+            () if said.no_cache => "Cache-Control: no-cache",
+            () if stated.is_some() || !lifetime.is_zero() => OVER,
+            () => "no lifetime",
+        });
     }
     Ok(Storable { age, fresh_until: now.plus(left), stale_while_revalidate, stale_if_error })
 }
+
+/// Why a response is not stored whose time was over when it came, and which has nothing to be confirmed by.
+pub const OVER: &str = "its time is over";
 
 /// The freshness lifetime that a response states (§4.2.1). `None` if it states none.
 fn lifetime(said: &Said, response: &Response<'_>) -> Option<Duration> {

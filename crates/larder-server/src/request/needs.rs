@@ -62,14 +62,17 @@ fn needs(why: &str, status: Option<u16>, by: By) -> Option<String> {
         _ if is("Set-Cookie") => {
             format!("no Set-Cookie, or {prefix}_ignore_headers Set-Cookie, if the cookie is nobody's own")
         }
+        _ if why.ends_with(reasons::NO_VALIDATOR) => {
+            "a time, such as Cache-Control: max-age=600, or an ETag or Last-Modified to be confirmed by".to_owned()
+        }
         "Cache-Control: no-store of the request" => {
             "a request without it, or larder_cache_mode rfc9111 ignore_requests".to_owned()
         }
         _ if is("Cache-Control:") => {
             format!("another Cache-Control, such as max-age=600, or {prefix}_ignore_headers Cache-Control")
         }
-        "Expires" => format!("an Expires that lies ahead, or {prefix}_ignore_headers Expires"),
-        "X-Accel-Expires" => format!("X-Accel-Expires above 0, or {prefix}_ignore_headers X-Accel-Expires"),
+        _ if is("Expires") => format!("an Expires that lies ahead, or {prefix}_ignore_headers Expires"),
+        _ if is("X-Accel-Expires") => format!("X-Accel-Expires above 0, or {prefix}_ignore_headers X-Accel-Expires"),
         "Vary: *" => format!("a Vary that names fields, or {prefix}_ignore_headers Vary"),
         _ if is("no lifetime") || is("status ") => {
             format!("a time: Cache-Control: max-age=600, or {prefix}_cache_valid {status} 10m")
@@ -128,6 +131,8 @@ mod tests {
                 Some("a time: Cache-Control: max-age=600, or fastcgi_cache_valid 404"),
             ),
             ("status 302: it says no time", Some(302), by, Some("a time: ")),
+            ("Cache-Control: max-age=0, and no ETag or Last-Modified", Some(200), by, Some("a time, such as ")),
+            ("Expires: it does not lie ahead", Some(404), by, Some("an Expires that lies ahead")),
             ("fastcgi_no_cache $skip at a.conf:3", Some(200), by, Some("$skip to be empty or 0")),
             ("too large (700 bytes)", Some(200), By::Vcl, Some("a larger memory or disk")),
             (reasons::NO_ANSWER, None, by, Some("an answer")),

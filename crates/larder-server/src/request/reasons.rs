@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use larder_cache::rfc9111::OVER;
 use larder_cache::{KeyRef, NO_ROOM, Object, TOO_LARGE, selecting, too_large};
 use larder_conf::model::Template;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, list, status};
 use larder_vcl::program::At;
 use larder_vcl::steps::Step as VclStep;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange, Purpose};
 use crate::misses::Example;
-use crate::site::{CachePolicy, Directives, Policy, Protocol, VclPolicy};
+use crate::site::{CachePolicy, Directives, Policy, Protocol, Rfc9111Policy, VclPolicy};
 use crate::text::{Text, written};
 use crate::vsl::Shown;
 
@@ -119,10 +120,8 @@ fn by_bypass(ex: &mut Exchange, cx: &Cx) -> Option<String> {
 fn of_refusal(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.into() };
     match (origin.policy.directives(), &origin.policy) {
-        (Some(policy), decides) => {
-            let is_by_rfc = matches!(decides, Policy::Rfc9111(_));
-            by_directives(policy, is_by_rfc, prefix(&origin.backend.protocol), ex, cx)
-        }
+        (Some(_), Policy::Rfc9111(policy)) if ex.upstream.cache_detail == OVER => over(policy, ex).into(),
+        (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
         (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
         (None, _) => ex.upstream.cache_detail.into(),
     }
@@ -136,14 +135,13 @@ pub fn prefix(protocol: &Protocol) -> &'static str {
     }
 }
 
-fn by_directives(policy: &Directives, is_by_rfc: bool, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
+fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(cache) = &policy.cache else { return "no cache in this location".into() };
     match ex.upstream.cache_detail {
         "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
         "" => "fetched beside another request".into(),
         "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
         "no_cache" => no_cache(cache, policy, prefix, ex, cx).into(),
-        "no lifetime" if is_by_rfc => "no lifetime: never fresh, and without ETag or Last-Modified".into(),
         "no lifetime" => {
             let status = ex.upstream.status.unwrap_or_default();
             format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}").into()
@@ -162,6 +160,52 @@ fn by_directives(policy: &Directives, is_by_rfc: bool, prefix: &str, ex: &mut Ex
         "purged" => purged(ex),
         "not stored yet" => not_yet(ex, cx),
         detail => with_cookies(detail, ex),
+    }
+}
+
+/// Which field has ended the time of an answer that is never fresh.
+fn over(policy: &Rfc9111Policy, ex: &Exchange) -> String {
+    let Some(fields) = &ex.upstream.fields else { return OVER.to_owned() };
+    let ignored = policy.directives.settings.model.ignore_headers;
+    let target = || policy.targets.iter().find(|name| fields.contains(name));
+    let what = match () {
+        () if !ignored.x_accel_expires && fields.contains_known(Known::XAccelExpires) => {
+            "X-Accel-Expires: it does not lie ahead".to_owned()
+        }
+        () if ignored.cache_control => by_expires(fields),
+        () if let Some(name) = target() => format!("{name}: its max-age is over"),
+        () => by_max_age(fields).unwrap_or_else(|| by_expires(fields)),
+    };
+    // Others are not asked about again.
+    let has_status = matches!(ex.upstream.status, Some(status::OK | status::PARTIAL_CONTENT));
+    if has_status { format!("{what}{NO_VALIDATOR}") } else { what }
+}
+
+/// How the reason ends of what has no time, and could be confirmed.
+pub const NO_VALIDATOR: &str = ", and no ETag or Last-Modified";
+
+/// What is wrong with the time that `Cache-Control` gives.
+fn by_max_age(fields: &Fields) -> Option<String> {
+    let members = || fields.all_known(Known::CacheControl).flat_map(list::members);
+    let find = |name: &'static str| {
+        members().find_map(|member| {
+            let start = member.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name.as_bytes()))?;
+            let value = member[start.len()..].trim_ascii_start().strip_prefix(b"=")?;
+            Some((name, value.trim_ascii()))
+        })
+    };
+    let (name, value) = find("s-maxage").or_else(|| find("max-age"))?;
+    Some(match value {
+        b"0" => format!("Cache-Control: {name}=0"),
+        _ if value.iter().all(u8::is_ascii_digit) => format!("Cache-Control: {name}, which its age is above"),
+        _ => format!("Cache-Control: {name} without whole seconds"),
+    })
+}
+
+fn by_expires(fields: &Fields) -> String {
+    match fields.contains_known(Known::Expires) {
+        true => "Expires: it does not lie ahead".to_owned(),
+        false => "Age: it is above the time that the answer has".to_owned(),
     }
 }
 

@@ -149,6 +149,46 @@ fn the_last_answer_says_what_it_would_need() {
     assert!(rows(&site, "last answer", &["http://site.test/never"]).is_empty());
 }
 
+/// By RFC 9111, where one is there.
+#[test]
+fn the_field_that_ends_the_time_of_an_answer_is_named() {
+    let origin = Origin::start().unwrap();
+    let no_validator = ", and no ETag or Last-Modified";
+    let answers = [
+        ("/zero", "Cache-Control", "public, max-age=0", "Cache-Control: max-age=0"),
+        ("/shared", "Cache-Control", "max-age=60, s-maxage=0", "Cache-Control: s-maxage=0"),
+        ("/broken", "Cache-Control", "max-age=60.5", "Cache-Control: max-age without whole seconds"),
+        ("/expires", "Expires", "0", "Expires: it does not lie ahead"),
+        ("/targeted", "CDN-Cache-Control", "max-age=0", "cdn-cache-control: its max-age is over"),
+    ];
+    for (path, name, value, _) in answers {
+        origin.answer(path, Answer::ok("page").field(name, value));
+    }
+    let aged = Answer::ok("page").field("Cache-Control", "max-age=60").field("Age", "90");
+    origin.answer("/aged", aged);
+    origin.answer("/confirmed", Answer::ok("page").field("Cache-Control", "max-age=0").field("ETag", "\"1\""));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $uri; proxy_cache p;
+         server { listen 127.0.0.1:{PORT}; server_name shop.test;
+            proxy_cache_valid 200 10m; larder_cache_mode rfc9111; larder_explain_from 127.0.0.1;
+            location / { proxy_pass http://{ORIGIN}; }
+         }",
+    );
+    let aged = ("/aged", "", "", "Cache-Control: max-age, which its age is above");
+    for (path, _, _, why) in answers.into_iter().chain([aged]) {
+        let response = site.get(path);
+        let expected = format!("not cached: {why}{no_validator}");
+        assert_eq!(response.field("X-Larder-Explain"), Some(&*expected), "{path}");
+        let row = rows(&site, "last answer", &[&format!("http://shop.test{path}")]).remove(0);
+        assert_eq!(row["reason"], format!("{why}{no_validator}"), "{path}");
+        assert_eq!(
+            row["needs"], "a time, such as Cache-Control: max-age=600, or an ETag or Last-Modified to be confirmed by",
+            "{path}"
+        );
+    }
+    assert_eq!(site.get("/confirmed").field("X-Larder-Explain"), Some("a miss: not stored yet; the answer is stored"));
+}
+
 #[test]
 fn conditions_are_told_to_programs_with_what_made_them_so() {
     let origin = Origin::start().unwrap();
