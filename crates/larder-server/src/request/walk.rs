@@ -12,7 +12,8 @@ use crate::vars::append_filename;
 use crate::vsl::Shown;
 
 use super::notes::{assume, say, verdict};
-use super::{Entrance, Slow, Step, Synth, ban, files, purge_from, walk_cache};
+use super::purge::Standing;
+use super::{Entrance, Slow, Step, Synth, ban, files, purge, purge_from, reasons, walk_cache};
 
 /// What the machine may do next in a walk: nothing that leaves a trace.
 pub fn only_of_walks(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -49,15 +50,18 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         verdict("answered by the admin API: no cache is asked", ex);
         return Step::Abort;
     }
+    if ban::is_forbidden(ex, cx) {
+        verdict(format!("answered by larder itself: 403, as {} may not ban by larder_ban", client(ex)), ex);
+        return Step::Abort;
+    }
     if let Some(step) = ban::asked(ex, cx) {
         return step;
     }
-    if purge_from::is_asked(ex, cx) {
-        verdict(PURGES, ex);
+    if let Some(sentence) = purge(ex, cx) {
+        verdict(sentence, ex);
         return Step::Abort;
     }
     match &cx.loc(ex).handler {
-        Handler::Origin(origin) if purges(origin, ex, cx) => verdict(PURGES, ex),
         Handler::Origin(_) | Handler::Vcl(_) => return Step::Lookup,
         Handler::Static => {
             // An index may lead to another location.
@@ -69,7 +73,7 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
             }
             return step;
         }
-        Handler::Purge { .. } => verdict(PURGES, ex),
+        Handler::Purge { .. } => verdict(purges("by its location".to_owned()), ex),
         Handler::Mp4 | Handler::Flv => verdict("a film: no cache is asked", ex),
         Handler::StubStatus | Handler::Metrics | Handler::Admin | Handler::EmptyGif => {
             verdict("answered by larder itself: no cache is asked", ex);
@@ -78,15 +82,46 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Abort
 }
 
-const PURGES: &str = "it purges pages, if the client may: this is not done in a walk";
+/// What a purge by the client comes to; `None` for a request that is none.
+fn purge(ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    let loc = cx.loc(ex);
+    let place = loc.settings.purging.from.as_ref().and_then(|from| cx.site().place(from.span));
+    let own = place.map_or_else(|| "larder_purge_from".to_owned(), |place| format!("larder_purge_from at {place}"));
+    let (is_asked, is_forbidden) = (purge_from::is_asked(ex, cx), purge_from::is_forbidden(ex, cx));
+    if is_asked && !is_forbidden {
+        return Some(purges(format!("as {} may by {own}", client(ex))));
+    }
+    let prefix = loc.handler.origin().map_or("*", |origin| reasons::prefix(&origin.backend.protocol));
+    let directive = format!("{prefix}_cache_purge");
+    match purge::standing_of(&loc.handler, ex) {
+        Some(Standing::Purges) => return Some(purges(format!("as {} may by {directive}", client(ex)))),
+        Some(Standing::Forbidden) => return Some(refused(&directive, ex)),
+        Some(Standing::Asks) | None => {}
+    }
+    match &loc.handler {
+        Handler::Origin(origin) if is_condition_true(origin, ex, cx) => Some(purges(format!("by {directive}"))),
+        _ => is_asked.then(|| refused(&own, ex)),
+    }
+}
 
-/// Whether the request is one of those of `*_cache_purge`.
-fn purges(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> bool {
+fn purges(why: String) -> String {
+    format!("it purges pages, {why}: this is not done in a walk")
+}
+
+fn refused(directive: &str, ex: &Exchange) -> String {
+    format!("answered by larder itself: 403, as {} may not purge by {directive}", client(ex))
+}
+
+fn client(ex: &Exchange) -> String {
+    ex.remote_ip().map_or_else(|| "the client".to_owned(), |ip| ip.to_string())
+}
+
+/// Whether the request is one of those that `*_cache_purge` has purge by a condition.
+fn is_condition_true(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> bool {
     let Some(cache) = origin.policy.directives().and_then(|policy| policy.cache.as_ref()) else { return false };
     match &cache.purge {
-        Some(PurgePolicy::Method(by)) => *by.method == *ex.asked.head.method_name(),
         Some(PurgePolicy::When(conditions)) => Text::any_true(conditions, ex, cx),
-        None => false,
+        Some(PurgePolicy::Method(_)) | None => false,
     }
 }
 

@@ -263,7 +263,7 @@ fn limits_and_questions_to_others_are_not_asked() {
         (&["http://a.test/deny/x"], "answered by larder itself: 403"),
         (
             &["http://a.test/drop/x", "-H", "X-Purge: 1"],
-            "it purges pages, if the client may: this is not done in a walk",
+            "it purges pages, by proxy_cache_purge: this is not done in a walk",
         ),
         (&["http://a.test/files/x"], "not cached: no cache in this location"),
         (
@@ -362,6 +362,46 @@ fn chosen_visitors_are_told_with_the_response() {
     for (url, ip) in [("/page", "198.51.100.1"), ("/page", "::1"), ("/off/page", "192.0.2.7")] {
         assert_eq!(told(url, ip, "").0, "-", "{url} {ip}");
     }
+}
+
+#[test]
+fn who_may_purge_is_told_with_the_line() {
+    let origin = Origin::start().unwrap();
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri;
+         server { listen 127.0.0.1:{PORT}; server_name a.test;
+            proxy_cache p;
+            larder_purge_from 192.0.2.1 key=a-long-secret-of-32-letters-1234;
+            location / { proxy_pass http://{ORIGIN}; }
+            location /both/ { proxy_pass http://{ORIGIN}; proxy_cache_purge PURGE from 192.0.2.2; }
+            location /ban/ { proxy_pass http://{ORIGIN}; larder_ban p BAN $http_x_ban from 192.0.2.2; }
+            location ~ ^/drop(/.*) { larder_purge_from off; proxy_cache_purge p $host$1; }
+         }",
+    );
+    let may = |ip: &str, by: &str| format!("it purges pages, as {ip} may by {by}: this is not done in a walk");
+    let may_not = |ip: &str, by: &str| format!("answered by larder itself: 403, as {ip} may not {by}");
+    let own = "larder_purge_from at nginx.conf:13";
+    for (words, expected) in [
+        (&["/a", "-X", "PURGE", "--from", "192.0.2.1"][..], may("192.0.2.1", own)),
+        (&["/a", "-X", "PURGE", "--from", "192.0.2.9"], may_not("192.0.2.9", &format!("purge by {own}"))),
+        (
+            &["/a", "-X", "BAN", "--from", "192.0.2.9", "-H", "X-Larder-Key: a-long-secret-of-32-letters-1234"],
+            may("192.0.2.9", own),
+        ),
+        (&["/both/a", "-X", "PURGE", "--from", "192.0.2.1"], may("192.0.2.1", own)),
+        (&["/both/a", "-X", "PURGE", "--from", "192.0.2.2"], may("192.0.2.2", "proxy_cache_purge")),
+        (&["/both/a", "-X", "PURGE", "--from", "192.0.2.3"], may_not("192.0.2.3", "purge by proxy_cache_purge")),
+        (&["/ban/a", "-X", "BAN", "--from", "192.0.2.1"], may_not("192.0.2.1", "ban by larder_ban")),
+        (
+            &["/drop/a", "--from", "192.0.2.9"],
+            "it purges pages, by its location: this is not done in a walk".to_owned(),
+        ),
+    ] {
+        let url = format!("http://a.test{}", words[0]);
+        let told = explained(&site, &[&[&*url], &words[1..]].concat());
+        assert_eq!(sentence(&told), expected, "{words:?}");
+    }
+    assert_eq!(origin.requests().len(), 0);
 }
 
 /// What a visitor is told is in logs of proxies and in reports of bugs.
