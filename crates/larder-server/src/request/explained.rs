@@ -2,9 +2,11 @@
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
+use crate::site::Policy;
 use crate::vsl::Note;
 
 use super::notes::{begin, notes};
+use super::walk_cache::{BYPASSED, NOT_CACHED, THEN_STORED, USED_BY};
 use super::{advance, reasons, receive};
 
 /// What has been done with a request, and why, in a sentence.
@@ -18,13 +20,15 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         Some(CacheStatus::Updating) => "a stale hit: another request is fetching the page anew".to_owned(),
         Some(CacheStatus::Revalidated) => "a hit: the origin has confirmed it".to_owned(),
         None if cx.origin(ex).is_none() => "no cache is asked here".to_owned(),
-        Some(CacheStatus::Miss | CacheStatus::Expired) if ex.upstream.status.is_none() => {
-            format!("not cached: {}", reasons::NO_ANSWER)
+        None if ex.upstream.status.is_none() && ex.tally.attempts.is_empty() => answered_here(ex, cx),
+        _ if ex.upstream.status.is_none() => format!("not cached: {}", reasons::NO_ANSWER),
+        _ if is_guarded(ex) => {
+            let why = walked(ex, cx).unwrap_or_else(|| reasons::of_answer(ex, cx).into_owned());
+            match ex.upstream.cache_status {
+                Some(CacheStatus::Bypass) if reasons::is_stored(ex) => format!("bypassed, and stored anew: {why}"),
+                _ => format!("{NOT_CACHED}{why}"),
+            }
         }
-        _ if is_guarded(ex) => match walked(ex, cx) {
-            Some(sentence) => sentence,
-            None => format!("not cached: {}", reasons::of_answer(ex, cx)),
-        },
         Some(CacheStatus::Miss | CacheStatus::Expired) if reasons::is_stored(ex) => {
             format!("a miss: {}; the answer is stored", reasons::of_answer(ex, cx))
         }
@@ -34,6 +38,19 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
     }
 }
 
+/// An answer for which no origin was asked, though one would be.
+fn answered_here(ex: &Exchange, cx: &Cx) -> String {
+    let by = match cx.origin(ex).map(|origin| &origin.policy) {
+        Some(Policy::Vcl(_)) => "the VCL",
+        Some(_) | None => "larder",
+    };
+    let why = match ex.upstream.cache_detail {
+        "" => String::new(),
+        detail => format!(", {detail}"),
+    };
+    format!("answered by {by} itself: {}{why}", ex.reply.status)
+}
+
 /// Whether a condition of the configuration has decided.
 fn is_guarded(ex: &Exchange) -> bool {
     ex.upstream.cache_detail == "no_cache" || ex.upstream.cache_status == Some(CacheStatus::Bypass)
@@ -41,12 +58,12 @@ fn is_guarded(ex: &Exchange) -> bool {
 
 /// What has given the variable of the condition its value that has decided: `cookie a sets $skip=1 at site.conf:31`.
 pub fn made_by(ex: &Exchange, cx: &Cx) -> Option<String> {
-    let sentence = is_guarded(ex).then(|| walked(ex, cx)).flatten()?;
-    let (made, _) = sentence.strip_prefix("not cached: ")?.split_once(", used by ")?;
+    let why = is_guarded(ex).then(|| walked(ex, cx)).flatten()?;
+    let (made, _) = why.split_once(USED_BY)?;
     Some(made.to_owned())
 }
 
-/// Why a request is not answered from the cache, or not stored, by another walk of the same request: what a walk notes is not
+/// Which condition has it not answered from the cache, or not stored, by another walk of the same request: what a walk notes is not
 /// noted otherwise.
 fn walked(ex: &Exchange, cx: &Cx) -> Option<String> {
     let listener = ex.asked.client.listener(cx.site())?;
@@ -73,5 +90,7 @@ fn walked(ex: &Exchange, cx: &Cx) -> Option<String> {
         | Note::Told { .. } => None,
     });
     cx.worker.recycle(copy);
-    last.filter(|sentence| sentence.starts_with("not cached: "))
+    let last = last?;
+    let bypassed = || last.strip_prefix(BYPASSED)?.strip_suffix(THEN_STORED);
+    last.strip_prefix(NOT_CACHED).or_else(bypassed).map(str::to_owned)
 }

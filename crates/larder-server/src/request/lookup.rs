@@ -70,7 +70,10 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
         Turn::Fail => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
         Turn::Bad => Step::Synth(Synth::Final(status::BAD_REQUEST)),
         Turn::Close => Step::Abort,
-        Turn::Absent => Step::Synth(Synth::Status(status::GATEWAY_TIMEOUT)),
+        Turn::Absent => {
+            ex.upstream.cache_detail = "only-if-cached of the request";
+            Step::Synth(Synth::Status(status::GATEWAY_TIMEOUT))
+        }
     }
 }
 

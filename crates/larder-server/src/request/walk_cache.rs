@@ -166,6 +166,15 @@ fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, ex: &Exchang
     format!("a miss: {why}; {then}")
 }
 
+/// How the sentence of a request begins that is not answered from the cache, and whose answer is not stored.
+pub const NOT_CACHED: &str = "not cached: ";
+/// The same where the answer may be stored.
+pub const BYPASSED: &str = "bypassed: ";
+/// How that ends.
+pub const THEN_STORED: &str = "; the answer is stored if it may be";
+/// What stands between the reason and the directives that it is one for.
+pub const USED_BY: &str = ", used by ";
+
 /// The conditions of `*_cache_bypass` and `*_no_cache`.
 #[derive(Default)]
 struct Guards(Vec<Guard>);
@@ -173,6 +182,8 @@ struct Guards(Vec<Guard>);
 /// One of them.
 struct Guard {
     directive: String,
+    /// `*_no_cache`.
+    forbids_storing: bool,
     text: String,
     value: Vec<u8>,
     /// The same without secrets.
@@ -195,11 +206,12 @@ impl Guards {
         let CachePolicy { bypass, no_cache, .. } = cache;
         let model = &policy.settings.model.cache;
         let mut guards = Self::default();
-        for (name, texts, templates) in
-            [("cache_bypass", bypass, &model.bypass), ("no_cache", no_cache, &model.no_cache)]
+        for (name, forbids_storing, texts, templates) in
+            [("cache_bypass", false, bypass, &model.bypass), ("no_cache", true, no_cache, &model.no_cache)]
         {
             for (text, template) in texts.iter().zip(templates) {
-                guards.0.push(Guard::of(format!("{prefix}_{name}"), text, template, ex, cx));
+                let guard = Guard::of(format!("{prefix}_{name}"), text, template, ex, cx);
+                guards.0.push(Guard { forbids_storing, ..guard });
             }
         }
         guards
@@ -231,6 +243,12 @@ impl Guards {
 
     /// Why the request is not answered from the cache, or its answer not stored.
     fn sentence(&self) -> Option<String> {
+        let why = self.why()?;
+        let is_stored = !self.0.iter().any(|guard| guard.forbids_storing && guard.is_true());
+        Some(if is_stored { format!("{BYPASSED}{why}{THEN_STORED}") } else { format!("{NOT_CACHED}{why}") })
+    }
+
+    fn why(&self) -> Option<String> {
         let first = self.0.iter().find(|guard| guard.is_true())?;
         let mut users: Vec<String> = Vec::new();
         for guard in self.0.iter().filter(|guard| guard.is_true() && guard.text == first.text) {
@@ -239,9 +257,9 @@ impl Guards {
         }
         let used = users.join(" and ");
         Some(match &first.made {
-            Some(Made { sentence, at: Some(at) }) => format!("not cached: {sentence} at {at}, used by {used}"),
-            Some(Made { sentence, at: None }) => format!("not cached: {sentence}, used by {used}"),
-            None => format!("not cached: {} is \"{}\", used by {used}", first.text, first.shown),
+            Some(Made { sentence, at: Some(at) }) => format!("{sentence} at {at}{USED_BY}{used}"),
+            Some(Made { sentence, at: None }) => format!("{sentence}{USED_BY}{used}"),
+            None => format!("{} is \"{}\"{USED_BY}{used}", first.text, first.shown),
         })
     }
 }
@@ -254,7 +272,16 @@ impl Guard {
             Part::Var(_) | Part::Literal(_) | Part::Capture(_) => None,
         });
         let shown = masked::value(&value, &ex.asked.head.fields);
-        Self { directive, text: written(template), value, shown, at: cx.site().place(template.span), made }
+        let forbids_storing = false;
+        Self {
+            directive,
+            forbids_storing,
+            text: written(template),
+            value,
+            shown,
+            at: cx.site().place(template.span),
+            made,
+        }
     }
 
     /// As [`Text::is_true`].

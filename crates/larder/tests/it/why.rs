@@ -176,7 +176,7 @@ fn the_first_line_says_why_a_page_is_not_cached() {
         ),
         (
             &["http://shop.test/page?fresh=yes"],
-            "not cached: $arg_fresh is \"yes\", used by proxy_cache_bypass at nginx.conf:14",
+            "bypassed: $arg_fresh is \"yes\", used by proxy_cache_bypass at nginx.conf:14; the answer is stored if it may be",
         ),
         (&["http://shop.test/page", "-X", "POST"], "not cached: POST is not cached"),
         (&["http://shop.test/api/x"], "not cached: no cache in this location"),
@@ -362,6 +362,64 @@ fn chosen_visitors_are_told_with_the_response() {
     for (url, ip) in [("/page", "198.51.100.1"), ("/page", "::1"), ("/off/page", "192.0.2.7")] {
         assert_eq!(told(url, ip, "").0, "-", "{url} {ip}");
     }
+}
+
+/// What is not an origin's answer, and what is stored though the cache was not asked.
+#[test]
+fn a_response_that_is_larders_own_says_so() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    origin.answer("/bypass/cookie", Answer::ok("page").field("Set-Cookie", "a=b"));
+    let vcl = "vcl 4.1;\nsub vcl_recv { if (req.url ~ \"no\") { return (synth(403)); } }";
+    let site = Setup::new().name("ORIGIN", origin.address()).file("site.vcl", vcl).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri; larder_explain_from 127.0.0.1;
+         server { listen 127.0.0.1:{PORT};
+            proxy_cache p;
+            location / { proxy_pass http://{ORIGIN}; larder_cache_mode rfc9111; larder_purge_from 127.0.0.1; }
+            location /deny/ { deny all; proxy_pass http://{ORIGIN}; }
+            location /vcl/ { vcl {DIR}/site.vcl; proxy_pass http://{ORIGIN}; }
+            location /gone/ { proxy_pass http://127.0.0.1:{PORT2}; proxy_cache off; }
+            location /off/ { proxy_pass http://{ORIGIN}; proxy_cache off; }
+            location /bypass/ { proxy_pass http://{ORIGIN}; proxy_cache_bypass $http_x_new; proxy_no_cache $http_x_none; }
+         }",
+    );
+    for (method, url, fields, expected) in [
+        ("GET", "/deny/", "", "answered by larder itself: 403"),
+        (
+            "GET",
+            "/",
+            "Cache-Control: only-if-cached\r\n",
+            "answered by larder itself: 504, only-if-cached of the request",
+        ),
+        ("PURGE", "/", "", "answered by larder itself: 200"),
+        ("GET", "/vcl/no", "", "answered by the VCL itself: 403"),
+        ("GET", "/gone/", "", "not cached: the origin gave no answer"),
+        ("GET", "/off/", "", "not cached: no cache in this location"),
+        (
+            "GET",
+            "/bypass/",
+            "X-New: 1\r\n",
+            "bypassed, and stored anew: $http_x_new is \"1\", used by proxy_cache_bypass at nginx.conf:18",
+        ),
+        (
+            "GET",
+            "/bypass/cookie",
+            "X-New: 1\r\n",
+            "not cached: $http_x_new is \"1\", used by proxy_cache_bypass at nginx.conf:18",
+        ),
+        (
+            "GET",
+            "/bypass/",
+            "X-New: 1\r\nX-None: 1\r\n",
+            "not cached: $http_x_new is \"1\", used by proxy_cache_bypass at nginx.conf:18",
+        ),
+    ] {
+        let response = site.ask(method, url, fields);
+        assert_eq!(response.field("X-Larder-Explain"), Some(expected), "{method} {url} {fields}");
+    }
+    let told = explained(&site, &[&format!("http://{}/bypass/", site.setup().address()), "-H", "X-New: 1"]);
+    let expected = "bypassed: $http_x_new is \"1\", used by proxy_cache_bypass at nginx.conf:18; the answer is stored if it may be";
+    assert_eq!(sentence(&told), expected);
 }
 
 #[test]
