@@ -347,7 +347,7 @@ fn gzip_of(choice: Choice) -> Option<char> {
 
 /// What the cache said, or why it was not asked.
 fn tell_cache(open: &Open, ex: &Exchange) {
-    let (status, why) = (ex.upstream.cache_status, ex.upstream.cache_detail);
+    let (status, why) = (ex.upstream.cache_status, ex.upstream.cache_detail.words());
     let Some(status) = status.map(|status| status.name()).or((!why.is_empty()).then_some("PASS")) else { return };
     let key = if ex.upstream.cache_key.is_empty() { Shown(b"-") } else { Shown(&ex.upstream.cache_key) };
     let dash = if why.is_empty() { "" } else { " - " };

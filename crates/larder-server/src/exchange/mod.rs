@@ -16,6 +16,7 @@
 //! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
 
 mod asked;
+mod cause;
 mod client;
 mod eval;
 pub mod feed;
@@ -36,6 +37,7 @@ use std::rc::Rc;
 use larder_http::Method;
 
 pub use asked::Asked;
+pub use cause::Cause;
 pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Refusal, Slot, Values};
 pub use modules::{ModuleTask, Var, Vars};

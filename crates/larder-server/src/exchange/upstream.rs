@@ -6,13 +6,15 @@ use std::sync::{Arc, Weak};
 use larder_cache::Object;
 use larder_http::{Fields, Time};
 
+use super::Cause;
+
 /// What the cache and the origin said.
 #[derive(Clone, Default)]
 pub struct Upstream {
     /// The cache's verdict; `None` if the cache was not asked.
     pub cache_status: Option<CacheStatus>,
     /// The reason, for `Cache-Status`.
-    pub cache_detail: &'static str,
+    pub cache_detail: Cause,
     /// The zone that the answer was to be stored in, if it was not.
     pub refused_in: Option<usize>,
     /// For what it has waited that another request fetched: a reason of RFC 9211 §2.2.
@@ -58,7 +60,7 @@ impl Upstream {
             page,
         } = self;
         *cache_status = None;
-        *cache_detail = "";
+        *cache_detail = Cause::None;
         *refused_in = None;
         *waited_for = None;
         *fresh_until = None;

@@ -10,7 +10,7 @@ use larder_http::{Fields, Known, Method, Time, status};
 use larder_origin::FailKind;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Cause, Exchange};
 use crate::site::{Backend, CachePolicy, Directives, LiteSpeed, Protocol, ZoneChoice};
 use crate::target;
 use crate::text::Text;
@@ -22,13 +22,13 @@ pub const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
 
 /// Method, zone, key, bypass: the order of ngx_http_upstream_cache.
 pub fn ask(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Ask {
-    let Some(cache) = &policy.cache else { return Ask::Pass("") };
+    let Some(cache) = &policy.cache else { return Ask::Pass(Cause::None) };
     if !caches_method(policy, ex) {
-        return Ask::Pass("method");
+        return Ask::Pass(Cause::Method);
     }
     let zone = match zone(cache, ex, cx) {
         Ok(Some(zone)) => zone,
-        Ok(None) => return Ask::Pass(""),
+        Ok(None) => return Ask::Pass(Cause::None),
         Err(name) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("cache \"{name}\" not found"));
             return Ask::Refuse;
@@ -310,7 +310,7 @@ pub fn keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &
     }
 }
 
-fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Kept, &'static str> {
+fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Kept, Cause> {
     let lifetime = lifetime(policy, answer, ex, cx)?;
     let mut fields = stored_fields(&answer.fields, &policy.settings.model);
     litespeed::share_cookies(policy, &answer.fields, &mut fields);
@@ -318,39 +318,39 @@ fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
     Ok(Kept { lifetime, fields, vary, esi_base: None })
 }
 
-fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, &'static str> {
+fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, Cause> {
     may_keep(policy, answer, ex, cx)?;
     by_time(policy, answer.status, &answer.fields, cx.now())
 }
 
 /// Whether the configuration lets an answer be stored, whatever that says of its time; or why not.
-pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<(), &'static str> {
-    let Some(cache) = &policy.cache else { return Err("no cache") };
+pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<(), Cause> {
+    let Some(cache) = &policy.cache else { return Err(Cause::Other("no cache")) };
     if Text::any_true(&cache.no_cache, ex, cx) {
-        return Err("no_cache");
+        return Err(Cause::NoCache);
     }
     if ex.eval.evaluation.has_failed() {
-        return Err("a rule could not be evaluated");
+        return Err(Cause::Undecided);
     }
     let model = &policy.settings.model;
     if !model.ignore_headers.x_accel_buffering
         && answer.fields.get_known(Known::XAccelBuffering).is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
     {
-        return Err("x-accel-buffering");
+        return Err(Cause::Other("x-accel-buffering"));
     }
     if !model.response.buffering {
-        return Err("buffering is off");
+        return Err(Cause::Other("buffering is off"));
     }
     Ok(())
 }
 
-fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Result<Lifetime, &'static str> {
+fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Result<Lifetime, Cause> {
     let model = &policy.settings.model;
     match litespeed::said(policy, fields) {
         Storing::Silent => {}
-        Storing::Not(why) => return Err(why),
+        Storing::Not(why) => return Err(why.into()),
         Storing::ForAll(ttl) => {
-            let ttl = ttl.or_else(|| configured(status, model)).ok_or("no lifetime")?;
+            let ttl = ttl.or_else(|| configured(status, model)).ok_or(Cause::NoLifetime)?;
             return Ok(Lifetime { fresh_until: now.plus(ttl), ..Lifetime::over(now) });
         }
     }
@@ -363,13 +363,13 @@ fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Resu
         vary: ignored.vary,
     };
     match origin_ttl(fields, &ignore, now) {
-        OriginTtl::NotCacheable(why) => Err(why),
+        OriginTtl::NotCacheable(why) => Err(why.into()),
         OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
             Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
         }
         OriginTtl::Unset { stale_while_revalidate, stale_if_error } => match configured(status, model) {
             Some(ttl) => Ok(Lifetime { fresh_until: now.plus(ttl), stale_while_revalidate, stale_if_error }),
-            None => Err("no lifetime"),
+            None => Err(Cause::NoLifetime),
         },
     }
 }
@@ -404,7 +404,7 @@ pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, no
         OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
             Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
         }
-        OriginTtl::NotCacheable(why) => Err(why),
+        OriginTtl::NotCacheable(why) => Err(why.into()),
     };
     lifetime.unwrap_or(Lifetime::over(now))
 }

@@ -45,7 +45,7 @@ use larder_origin::{Attempt, FailKind, Limits};
 
 use crate::context::Cx;
 use crate::directors::Counts;
-use crate::exchange::{Exchange, RESTARTS_MAX};
+use crate::exchange::{Cause, Exchange, RESTARTS_MAX};
 use crate::site::{Origin, Policy, Rfc9111Policy, VclPolicy};
 
 /// What the cache is asked. The key is `ex.upstream.cache_key`.
@@ -56,7 +56,7 @@ pub enum Ask {
     /// Nothing, and what the origin answers may be stored in this zone.
     Refresh(usize),
     /// Nothing, for this reason.
-    Pass(&'static str),
+    Pass(Cause),
     /// It cannot be asked, which the log says: 500.
     Refuse,
     /// Nothing; the policy leads elsewhere.
@@ -69,7 +69,7 @@ pub enum Turn {
     /// To the response in the exchange, with this body.
     Respond(Bytes),
     /// To the origin, past the cache, for this reason.
-    Pass(&'static str),
+    Pass(Cause),
     /// To its own first question.
     Restart,
     /// To a 500 without more words.
@@ -201,7 +201,7 @@ pub enum Keep {
     /// It is not.
     Not {
         /// The reason, for `Cache-Status`.
-        why: &'static str,
+        why: Cause,
         /// How long requests for this key do not wait for each other, as the answer is not shared. `None`: the next
         /// waiter tries.
         uncacheable_for: Option<Duration>,

@@ -16,7 +16,7 @@ use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Part, RequestBody, Slicing};
+use crate::exchange::{Cause, Exchange, Part, RequestBody, Slicing};
 use crate::site::{Backend, Rfc9111Policy};
 
 use super::directives::{self, UNCACHEABLE_FOR};
@@ -29,11 +29,11 @@ pub fn ask(policy: &Rfc9111Policy, backend: &Backend, ex: &mut Exchange, cx: &Cx
     let fields = &ex.asked.head.fields;
     let is_of_cache = matches!(ex.request.method, Method::Get | Method::Head);
     let ask = match fields.may_have(OF_ORIGIN) && fields.iter_known().any(|(known, ..)| OF_ORIGIN.contains(known)) {
-        true => Ask::Pass("a precondition that is the origin's"),
+        true => Ask::Pass(Cause::Other("a precondition that is the origin's")),
         // Unsafe methods are always written through (§4).
-        false if !is_of_cache => Ask::Pass("method"),
+        false if !is_of_cache => Ask::Pass(Cause::Method),
         // It means nothing (RFC 9110 §9.3.1), but the origin may heed it, and its answer would be everybody's.
-        false if has_body(ex) => Ask::Pass("a body"),
+        false if has_body(ex) => Ask::Pass(Cause::Other("a body")),
         false => directives::ask(&policy.directives, backend, ex, cx),
     };
     match ask {
@@ -95,7 +95,7 @@ pub fn miss(policy: &Rfc9111Policy, ex: &Exchange) -> Option<Turn> {
     let asked = asked(policy, ex);
     match asked.only_if_cached {
         true => Some(Turn::Absent),
-        false => asked.no_store.then_some(Turn::Pass("Cache-Control: no-store of the request")),
+        false => asked.no_store.then_some(Turn::Pass(Cause::NoStoreOfRequest)),
     }
 }
 
@@ -242,7 +242,7 @@ fn same_site(url: &[u8], target: &[u8], ex: &Exchange) -> Option<Vec<u8>> {
 pub fn keep(policy: &Rfc9111Policy, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
     if asked(policy, ex).no_store {
         // The next who waits for the page has not asked for that.
-        return Keep::Not { why: "Cache-Control: no-store of the request", uncacheable_for: None };
+        return Keep::Not { why: Cause::NoStoreOfRequest, uncacheable_for: None };
     }
     let kept = directives::may_keep(&policy.directives, answer, ex, cx).and_then(|()| {
         let kept = kept(policy, answer.status, &answer.fields, ex, cx);
@@ -278,7 +278,7 @@ fn forget(policy: &Rfc9111Policy, ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx: &Cx) -> Result<Kept, &'static str> {
+fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx: &Cx) -> Result<Kept, Cause> {
     let model = &policy.directives.settings.model;
     let now = cx.now();
     let said = said(policy, fields, now)?;

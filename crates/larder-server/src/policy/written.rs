@@ -8,7 +8,7 @@ use std::time::Duration;
 use larder_cache::{Object, Rules, VaryKey};
 use larder_http::{Fields, Known, Method, ResponseHead, Time, status};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Cause, Exchange};
 
 use super::{Ask, Delivery, Judgement, Keep, Kept, Lifetime, OnStale, Question, Turn, Validators};
 
@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 pub fn ask(ex: &mut Exchange) -> Ask {
     if larder_http::cookie(ex.asked.head.fields.all_known(Known::Cookie), b"session").is_some() {
-        return Ask::Pass("a session");
+        return Ask::Pass(Cause::Other("a session"));
     }
     ex.upstream.cache_key.extend_from_slice(b"page:");
     ex.upstream.cache_key.extend_from_slice(&ex.request.uri);
@@ -62,7 +62,7 @@ pub fn keep(answer: &ResponseHead, now: Time) -> Keep {
             let fields = Fields::clone(&answer.fields);
             Keep::Until(Kept { lifetime: confirmed(now), fields, vary: VaryKey::none(), esi_base: None })
         }
-        _ => Keep::Not { why: "not 200", uncacheable_for: None },
+        _ => Keep::Not { why: Cause::Other("not 200"), uncacheable_for: None },
     }
 }
 

@@ -13,7 +13,7 @@ use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Version, status
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange, Part};
+use crate::exchange::{CacheStatus, Cause, Exchange, Part};
 use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
 use crate::purges::deeds::{self, Deed};
 use crate::records;
@@ -26,8 +26,8 @@ use super::page::Page;
 use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
 use super::{
-    Content, Internal, Ranges, Response, Slow, Step, Synth, cache_status, head_update, lookup, purge_by_origin,
-    response_fields, slice, store,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, head_update, lookup, purge_by_origin, response_fields,
+    slice, store,
 };
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
@@ -53,7 +53,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
 fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
-    ex.upstream.cache_detail = cache_status::FAILED;
+    ex.upstream.cache_detail = Cause::Failed;
     cx.stats().stale.add(1);
     Step::Page(Page::stored(object))
 }
@@ -101,7 +101,7 @@ pub fn answered(
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
         (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
-                ex.upstream.cache_detail = "x-accel-redirect";
+                ex.upstream.cache_detail = Cause::Other("x-accel-redirect");
                 ex.upstream.refused_in = Some(storing.zone());
                 storing.uncacheable(uncacheable_for, cx);
             }
@@ -434,7 +434,7 @@ fn respond(
             cx,
         )
     {
-        ex.upstream.cache_detail = far_range::DETAIL;
+        ex.upstream.cache_detail = Cause::RangeNotThere;
         return zone.and_then(|zone| part::instead(zone, origin, ex)).unwrap_or_else(|| Plan::pass().into());
     }
     let content = Content::Stream(reader, length);

@@ -3,7 +3,7 @@
 use larder_http::Time;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Cause, Exchange};
 
 use super::reasons;
 use super::wire::append_decimal;
@@ -58,27 +58,24 @@ fn way(ex: &Exchange, cx: &Cx) -> Option<Way> {
             Some(why) => Way::Forwarded(why),
             None => Way::Hit,
         },
-        Some(CacheStatus::Stale) if detail == FAILED => Way::Forwarded("stale"),
+        Some(CacheStatus::Stale) if detail == Cause::Failed => Way::Forwarded("stale"),
         Some(CacheStatus::Stale | CacheStatus::Updating) => Way::Hit,
         Some(CacheStatus::Bypass) => Way::Forwarded("bypass"),
-        Some(CacheStatus::Expired | CacheStatus::Revalidated) if detail == BY_REQUEST => Way::Forwarded("request"),
+        Some(CacheStatus::Expired | CacheStatus::Revalidated) if detail == Cause::ByRequest => {
+            Way::Forwarded("request")
+        }
         Some(CacheStatus::Expired | CacheStatus::Revalidated) => Way::Forwarded("stale"),
-        Some(CacheStatus::Miss) if detail == "not stored yet" && reasons::varies_by(ex, cx).is_some() => {
+        Some(CacheStatus::Miss) if detail == Cause::NotStoredYet && reasons::varies_by(ex, cx).is_some() => {
             Way::Forwarded("vary-miss")
         }
         // A page was there, and did not count.
-        Some(CacheStatus::Miss) if detail.is_empty() && ex.upstream.waited_for.is_none() => Way::Forwarded("miss"),
+        Some(CacheStatus::Miss) if detail == Cause::None && ex.upstream.waited_for.is_none() => Way::Forwarded("miss"),
         Some(CacheStatus::Miss) => Way::Forwarded("uri-miss"),
-        None if detail == "method" => Way::Forwarded("method"),
-        None if !detail.is_empty() && ex.upstream.status.is_some() => Way::Forwarded("bypass"),
+        None if detail == Cause::Method => Way::Forwarded("method"),
+        None if detail != Cause::None && ex.upstream.status.is_some() => Way::Forwarded("bypass"),
         None => return None,
     })
 }
-
-/// Why a stale page was delivered after its origin was asked.
-pub const FAILED: &str = "the origin failed";
-/// Why an origin was asked about a page that is fresh.
-pub const BY_REQUEST: &str = "Cache-Control of the request";
 
 fn is_stored(ex: &Exchange) -> bool {
     match ex.upstream.cache_status {
@@ -123,7 +120,7 @@ fn append_detail(ex: &Exchange, out: &mut Vec<u8>) {
     out.extend_from_slice(b"; detail=\"");
     let status = ex.upstream.cache_status.map_or("", CacheStatus::name);
     out.extend_from_slice(status.as_bytes());
-    let detail = ex.upstream.cache_detail;
+    let detail = ex.upstream.cache_detail.words();
     if !status.is_empty() && !detail.is_empty() {
         out.extend_from_slice(b": ");
     }

@@ -1,7 +1,7 @@
 //! What has been done with a request, for `X-Larder-Explain`.
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Cause, Exchange};
 use crate::site::Policy;
 use crate::vsl::Note;
 
@@ -45,15 +45,15 @@ fn answered_here(ex: &Exchange, cx: &Cx) -> String {
         Some(_) | None => "larder",
     };
     let why = match ex.upstream.cache_detail {
-        "" => String::new(),
-        detail => format!(", {detail}"),
+        Cause::None => String::new(),
+        cause => format!(", {}", cause.words()),
     };
     format!("answered by {by} itself: {}{why}", ex.reply.status)
 }
 
 /// Whether a condition of the configuration has decided.
 fn is_guarded(ex: &Exchange) -> bool {
-    ex.upstream.cache_detail == "no_cache" || ex.upstream.cache_status == Some(CacheStatus::Bypass)
+    ex.upstream.cache_detail == Cause::NoCache || ex.upstream.cache_status == Some(CacheStatus::Bypass)
 }
 
 /// What has given the variable of the condition its value that has decided: `cookie a sets $skip=1 at site.conf:31`.

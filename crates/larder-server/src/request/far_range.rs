@@ -18,9 +18,6 @@ use super::compress::{self, Facts};
 /// How far beyond what has arrived a range may begin and be waited for.
 const WAIT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why such a request is passed, for `Cache-Status`.
-pub const DETAIL: &str = "the range has not arrived";
-
 /// A page that is being fetched.
 pub struct Arriving<'a> {
     /// The status of its answer.

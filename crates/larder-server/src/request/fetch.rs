@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
-use crate::exchange::{Exchange, Part, RequestBody, Stage};
+use crate::exchange::{Cause, Exchange, Part, RequestBody, Stage};
 use crate::net::Inbound;
 use crate::policy::{self, Question, Validators};
 use crate::records;
@@ -182,7 +182,7 @@ fn from_files(plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(answer) => answer::answered(answer, plan, origin, &Validators::default(), ex, cx),
         Err(to) => {
             if let Some(storing) = plan.storing {
-                ex.upstream.cache_detail = "the index is elsewhere";
+                ex.upstream.cache_detail = Cause::Other("the index is elsewhere");
                 storing.uncacheable(ELSEWHERE_FOR, cx);
             }
             ex.vcl.origin = 0;

@@ -11,14 +11,14 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_cache::{NO_ROOM, TOO_LARGE, Zone};
+use larder_cache::Zone;
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
 use super::pump::{self, Wanted};
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose, Report, Reported};
+use crate::exchange::{Cause, Exchange, Purpose, Report, Reported};
 use crate::policy::{self, Keep};
 use crate::records;
 use crate::records::fetch::Told;
@@ -79,7 +79,7 @@ pub fn fill(
             None
         }
         Some((Keep::Shared(kept), storing)) => {
-            ex.upstream.cache_detail = "only for who waits";
+            ex.upstream.cache_detail = Cause::Other("only for who waits");
             ex.upstream.refused_in = Some(storing.zone());
             if let Some(bytes) = answer.body.take_whole(usize::MAX) {
                 store::share(storing, &answer, bytes.clone(), kept, backend, ex, cx);
@@ -89,7 +89,7 @@ pub fn fill(
             None
         }
         Some((Keep::Mark(mark, kept), storing)) => {
-            ex.upstream.cache_detail = "not shared";
+            ex.upstream.cache_detail = Cause::NotShared;
             let zone = storing.zone();
             ex.upstream.refused_in = Some(zone);
             if let Some(permit) = storing.permit(ex, cx) {
@@ -128,11 +128,11 @@ pub fn fill(
             if let Some(mut right) = storing.permit(ex, cx) {
                 let can_hold = length.is_none_or(|bytes| zone.can_hold(&ex.upstream.cache_key, bytes));
                 if !can_hold || !body.is_stored() {
-                    ex.upstream.cache_detail = if can_hold { NO_ROOM } else { TOO_LARGE };
+                    ex.upstream.cache_detail = if can_hold { Cause::NoRoom } else { Cause::TooLarge };
                     ex.upstream.refused_in = Some(index);
-                } else if ex.upstream.cache_detail == TOO_LARGE && length.is_some() {
+                } else if ex.upstream.cache_detail == Cause::TooLarge && length.is_some() {
                     // It was, the last time.
-                    ex.upstream.cache_detail = "not stored yet";
+                    ex.upstream.cache_detail = Cause::NotStoredYet;
                 }
                 let page = right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
                 ex.upstream.page = Arc::downgrade(&page);
@@ -140,7 +140,7 @@ pub fn fill(
             } else {
                 // No disk is to be filled with it.
                 writer.unstore();
-                ex.upstream.cache_detail = NO_ROOM;
+                ex.upstream.cache_detail = Cause::NoRoom;
                 ex.upstream.refused_in = Some(index);
             }
             (writer, body)

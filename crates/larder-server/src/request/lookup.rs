@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Asking, Banned, HitRef, KeyRef, Loading, Object, TOO_LARGE, Verdict, Waiter, Woken, Zone};
+use larder_cache::{Asking, Banned, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
 use larder_http::{Time, status};
 use larder_store::BodyState;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange, Part};
+use crate::exchange::{CacheStatus, Cause, Exchange, Part};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::site::Origin;
 
 use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Ranges, Response, Slow, Step, Synth, cache_status, part, refetch};
+use super::{Content, Ranges, Response, Slow, Step, Synth, part, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -45,7 +45,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
         Ask::Look(zone) => Step::LookInZone(zone),
         Ask::Refresh(zone) => {
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
-            ex.upstream.cache_detail = "bypass";
+            ex.upstream.cache_detail = Cause::Bypass;
             // `*_cache_bypass`: no lookup, but the answer may replace the stored page.
             Plan::new(Some(Storing::unasked(zone, cx)), None).into()
         }
@@ -71,7 +71,7 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
         Turn::Bad => Step::Synth(Synth::Final(status::BAD_REQUEST)),
         Turn::Close => Step::Abort,
         Turn::Absent => {
-            ex.upstream.cache_detail = "only-if-cached of the request";
+            ex.upstream.cache_detail = Cause::Other("only-if-cached of the request");
             Step::Synth(Synth::Status(status::GATEWAY_TIMEOUT))
         }
     }
@@ -116,7 +116,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
                 permit => stale(index, object.to_arc(), permit, origin, ex, cx),
             }
         }
-        Verdict::Miss(None) => missed("no room", origin, ex, cx),
+        Verdict::Miss(None) => missed(Cause::NoRoom, origin, ex, cx),
         Verdict::Miss(Some(permit)) => {
             let is_part = ex.upstream.part == Part::Asked;
             let stores = is_part || policy::stores(origin, ex);
@@ -124,7 +124,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
                 true if is_part => {}
                 true => ex.upstream.cache_detail = why_missing(zone, &key),
                 false => {
-                    ex.upstream.cache_detail = "the range begins too far in";
+                    ex.upstream.cache_detail = Cause::Other("the range begins too far in");
                     if let Some(step) = part::instead(index, origin, ex) {
                         return step;
                     }
@@ -145,7 +145,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             Slow::Wait(Box::new(Waiting { waiter, zone: index })).into()
         }
         Verdict::Load(loading) => Slow::Load(Box::new(LoadingOf { loading, zone: index })).into(),
-        Verdict::Scarce => missed("asked for too seldom", origin, ex, cx),
+        Verdict::Scarce => missed(Cause::TooSeldom, origin, ex, cx),
     }
 }
 
@@ -199,20 +199,20 @@ fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Asks the origin whether a fresh page is still good, as the request demands it. Nobody waits for the answer.
 fn asked_for_anew(index: usize, object: Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Expired);
-    ex.upstream.cache_detail = cache_status::BY_REQUEST;
+    ex.upstream.cache_detail = Cause::ByRequest;
     count_miss(ex, cx);
     Plan::new(Some(Storing::unasked(index, cx)), Some(object)).into()
 }
 
 /// Fetches a page that is not there; the origin's answer is not stored, for this reason.
-fn missed(why: &'static str, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+fn missed(why: Cause, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(turn) = policy::miss(origin, ex, cx) {
         return turned(turn, ex);
     }
     passed(why, ex, cx)
 }
 
-fn passed(why: &'static str, ex: &mut Exchange, cx: &Cx) -> Step {
+fn passed(why: Cause, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
     ex.upstream.cache_detail = why;
     count_miss(ex, cx);
@@ -224,7 +224,7 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     cx.zone(index).lost(object, cx.now());
     ex.upstream.lost_pages += 1;
     if ex.upstream.lost_pages > LOST_PAGES_MAX {
-        return passed("lost by the disk", ex, cx);
+        return passed(Cause::Other("lost by the disk"), ex, cx);
     }
     Step::LookInZone(index)
 }
@@ -256,7 +256,7 @@ fn enforce(banned: Banned, index: usize, object: &Arc<Object>, ex: &mut Exchange
     cx.zone(index).enforce(banned, object, cx.now());
     ex.upstream.lost_pages += 1;
     match cx.origin(ex) {
-        Some(origin) if ex.upstream.lost_pages > LOST_PAGES_MAX => missed("banned", origin, ex, cx),
+        Some(origin) if ex.upstream.lost_pages > LOST_PAGES_MAX => missed(Cause::Other("banned"), origin, ex, cx),
         Some(_) | None => Step::LookInZone(index),
     }
 }
@@ -286,7 +286,7 @@ fn stale(
         (OnStale::DeliverAndRefetch | OnStale::Fetch, permit) => {
             ex.upstream.cache_status = Some(CacheStatus::Expired);
             let is_purged = cx.zone(index).is_purged(&KeyRef::new(&ex.upstream.cache_key));
-            ex.upstream.cache_detail = if is_purged { "purged" } else { "stale" };
+            ex.upstream.cache_detail = if is_purged { Cause::Purged } else { Cause::Stale };
             count_miss(ex, cx);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),
@@ -303,7 +303,7 @@ fn stale(
 /// A stale page that is fetched though nobody waits for it.
 fn stale_again(index: usize, object: Arc<Object>, permit: larder_cache::Permit, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Expired);
-    ex.upstream.cache_detail = "stale";
+    ex.upstream.cache_detail = Cause::Stale;
     count_miss(ex, cx);
     Plan::new(Some(Storing::new(permit, index)), Some(object)).into()
 }
@@ -361,8 +361,8 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             Step::LookInZone(waiting.zone)
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
-            ex.upstream.cache_detail = far_range::DETAIL;
-            part::instead(waiting.zone, origin, ex).unwrap_or_else(|| passed(far_range::DETAIL, ex, cx))
+            ex.upstream.cache_detail = Cause::RangeNotThere;
+            part::instead(waiting.zone, origin, ex).unwrap_or_else(|| passed(Cause::RangeNotThere, ex, cx))
         }
         Woken::Filling { object, .. } if !part::answers(&object, origin, ex, cx) => {
             other_part(waiting.zone, None, origin, ex, cx)
@@ -389,7 +389,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         Woken::Uncacheable if part::leave(ex) => Step::LookInZone(waiting.zone),
         // A policy that has left a mark finds it.
         Woken::Uncacheable if policy::writes_requests(origin) => Step::LookInZone(waiting.zone),
-        Woken::Uncacheable | Woken::GaveUp => missed("", origin, ex, cx),
+        Woken::Uncacheable | Woken::GaveUp => missed(Cause::None, origin, ex, cx),
     }
 }
 
@@ -416,12 +416,12 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a page that may be stored is not there.
-fn why_missing(zone: &Zone, key: &KeyRef<'_>) -> &'static str {
+fn why_missing(zone: &Zone, key: &KeyRef<'_>) -> Cause {
     if zone.is_purged(key) {
-        "purged"
+        Cause::Purged
     } else if zone.is_too_large(key) {
-        TOO_LARGE
+        Cause::TooLarge
     } else {
-        "not stored yet"
+        Cause::NotStoredYet
     }
 }

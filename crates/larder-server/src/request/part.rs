@@ -20,7 +20,7 @@ use larder_origin::Answer;
 use larder_store::BodyReader;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange, Part, Place, Slicing, place_in};
+use crate::exchange::{CacheStatus, Cause, Exchange, Part, Place, Slicing, place_in};
 use crate::policy::Rest;
 use crate::policy::directives::UNCACHEABLE_FOR;
 use crate::site::Origin;
@@ -96,7 +96,7 @@ pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
         return Plan::pass().into();
     };
     if ex.upstream.cache_status == Some(CacheStatus::Hit) {
-        ex.upstream.cache_detail = "";
+        ex.upstream.cache_detail = Cause::None;
     }
     let (object, reader) = page.into_parts();
     ex.upstream.page = Arc::downgrade(&object);
@@ -153,7 +153,7 @@ pub fn storing_for(answer: &Answer, storing: Option<Storing>, ex: &mut Exchange,
         storing.uncacheable(UNCACHEABLE_FOR, cx);
     }
     if !is_of_page {
-        ex.upstream.cache_detail = "a part of a page";
+        ex.upstream.cache_detail = Cause::PartOfPage;
     }
     is_of_page.then(|| Storing::unasked_since(zone, since))
 }

@@ -3,15 +3,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use larder_cache::rfc9111::OVER;
-use larder_cache::{KeyRef, NO_ROOM, Object, TOO_LARGE, selecting, too_large};
+use larder_cache::{KeyRef, Object, selecting, too_large};
 use larder_conf::model::Template;
 use larder_http::{Fields, Known, list, status};
 use larder_vcl::program::At;
 use larder_vcl::steps::Step as VclStep;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange, Purpose};
+use crate::exchange::{CacheStatus, Cause, Exchange, Purpose};
 use crate::misses::Example;
 use crate::site::{CachePolicy, Directives, Policy, Protocol, Rfc9111Policy, VclPolicy};
 use crate::text::{Text, written};
@@ -35,7 +34,7 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
             _ => reason.clone(),
         };
         let (key, status) = (KeyRef::new(&ex.upstream.cache_key), ex.upstream.status);
-        let is_passing = PASSING.contains(&ex.upstream.cache_detail) || status.is_none_or(|status| status >= 500);
+        let is_passing = ex.upstream.cache_detail.is_passing() || status.is_none_or(|status| status >= 500);
         cx.zone(zone).remember_refusal(&key, status, &reason, is_passing, cx.now());
     }
     if !is_counted {
@@ -47,27 +46,13 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
     misses.note(place, &reason, cx.stats().hits.get(), cx.now(), || example(ex, made_by(ex, cx)));
 }
 
-/// Details of answers that do not tell what becomes of the next one: the request has made them so, or the moment.
-const PASSING: [&str; 6] = [
-    "no_cache",
-    "Authorization",
-    "Cache-Control: no-store of the request",
-    "a part of a page",
-    "a rule could not be evaluated",
-    NO_ROOM,
-];
-
 /// The reason where an origin has failed.
 pub const NO_ANSWER: &str = "the origin gave no answer";
 
 /// Whether the answer that has come is being stored, as far as its head tells.
 pub fn is_stored(ex: &Exchange) -> bool {
-    // These are the reasons to ask an origin; one not to store its answer takes their place.
-    let is_open = matches!(
-        ex.upstream.cache_detail,
-        "not stored yet" | "purged" | "stale" | "bypass" | "Cache-Control of the request"
-    );
-    is_open && ex.upstream.status.is_some() && !ex.is_head()
+    // A reason not to store it takes the place of that to ask an origin.
+    ex.upstream.cache_detail.lets_store() && ex.upstream.status.is_some() && !ex.is_head()
 }
 
 /// The server and the location of a request; behind a VCL that serves alone, its host.
@@ -118,12 +103,12 @@ fn by_bypass(ex: &mut Exchange, cx: &Cx) -> Option<String> {
 
 /// Why the answer is not stored, or was not there before.
 fn of_refusal(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
-    let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.into() };
+    let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.words().into() };
     match (origin.policy.directives(), &origin.policy) {
-        (Some(_), Policy::Rfc9111(policy)) if ex.upstream.cache_detail == OVER => over(policy, ex).into(),
+        (Some(_), Policy::Rfc9111(policy)) if ex.upstream.cache_detail == Cause::Over => over(policy, ex).into(),
         (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
         (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
-        (None, _) => ex.upstream.cache_detail.into(),
+        (None, _) => ex.upstream.cache_detail.words().into(),
     }
 }
 
@@ -138,34 +123,35 @@ pub fn prefix(protocol: &Protocol) -> &'static str {
 fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(cache) = &policy.cache else { return "no cache in this location".into() };
     match ex.upstream.cache_detail {
-        "" if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
-        "" => "fetched beside another request".into(),
-        "method" => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
-        "no_cache" => no_cache(cache, policy, prefix, ex, cx).into(),
-        "no lifetime" => {
+        Cause::None if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
+        Cause::None => "fetched beside another request".into(),
+        Cause::Method => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
+        Cause::NoCache => no_cache(cache, policy, prefix, ex, cx).into(),
+        Cause::NoLifetime => {
             let status = ex.upstream.status.unwrap_or_default();
             format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}").into()
         }
-        "its status" => {
+        Cause::Status => {
             let status = ex.upstream.status.unwrap_or_default();
             format!("status {status}: it says no time, and is not stored without").into()
         }
-        "Authorization" => "Authorization of the request: the answer does not say that others may have it".into(),
-        "asked for too seldom" => {
+        Cause::Authorization => "Authorization of the request: the answer does not say that others may have it".into(),
+        Cause::TooSeldom => {
             let uses = policy.settings.model.cache.min_uses;
             format!("asked for too seldom ({prefix}_cache_min_uses {uses})").into()
         }
-        TOO_LARGE => too_large_by(ex),
-        "stale" => "expired".into(),
-        "purged" => purged(ex),
-        "not stored yet" => not_yet(ex, cx),
-        detail => with_cookies(detail, ex),
+        Cause::TooLarge => too_large_by(ex),
+        Cause::Stale => "expired".into(),
+        Cause::Purged => purged(ex),
+        Cause::NotStoredYet => not_yet(ex, cx),
+        Cause::SetCookie => with_cookies(ex),
+        cause => cause.words().into(),
     }
 }
 
 /// Which field has ended the time of an answer that is never fresh.
 fn over(policy: &Rfc9111Policy, ex: &Exchange) -> String {
-    let Some(fields) = &ex.upstream.fields else { return OVER.to_owned() };
+    let Some(fields) = &ex.upstream.fields else { return Cause::Over.words().to_owned() };
     let ignored = policy.directives.settings.model.ignore_headers;
     let target = || policy.targets.iter().find(|name| fields.contains(name));
     let what = match () {
@@ -227,7 +213,7 @@ fn guard(texts: &[Text], templates: &[Template], ex: &mut Exchange, cx: &Cx) -> 
 fn too_large_by(ex: &Exchange) -> Cow<'static, str> {
     match ex.upstream.fields.as_ref().and_then(|fields| fields.content_length()) {
         Some(bytes) => too_large(bytes).into(),
-        None => TOO_LARGE.into(),
+        None => Cause::TooLarge.words().into(),
     }
 }
 
@@ -271,12 +257,11 @@ fn arguments(query: &[u8]) -> String {
 /// Beginnings of arguments that tell where a visitor comes from, and change no page.
 const TRACKING: [&[u8]; 8] = [b"utm_", b"gclid", b"fbclid", b"msclkid", b"mc_cid", b"_ga", b"gad_source", b"wbraid"];
 
-/// A reason; `Set-Cookie` with the names of the cookies.
-fn with_cookies(detail: &'static str, ex: &Exchange) -> Cow<'static, str> {
-    let Some(fields) = ex.upstream.fields.as_ref().filter(|_| detail.eq_ignore_ascii_case("set-cookie")) else {
-        return detail.into();
-    };
-    format!("{detail} ({})", cookie_names(fields).join(", ")).into()
+/// `Set-Cookie` with the names of the cookies.
+fn with_cookies(ex: &Exchange) -> Cow<'static, str> {
+    let words = Cause::SetCookie.words();
+    let Some(fields) = &ex.upstream.fields else { return words.into() };
+    format!("{words} ({})", cookie_names(fields).join(", ")).into()
 }
 
 /// The names of the cookies that an answer sets, each once, a few at most.
@@ -298,24 +283,24 @@ const NAMES_MAX: usize = 4;
 fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
     let client = &ex.vcl.client;
     let page: Cow<'static, str> = match ex.upstream.cache_detail {
-        "pass" => match client.passed_by {
+        Cause::Pass => match client.passed_by {
             Some((step, at)) => format!("pass by {}", vcl_place(policy, step, at)).into(),
             None if client.is_hitpass => "hit-for-pass".into(),
             None => "pass".into(),
         },
-        "ttl" => "the VCL gives it no time: beresp.ttl is 0 or less".into(),
-        "not shared" => match ex.upstream.fields.as_ref().map(|fields| cookie_names(fields)) {
+        Cause::NoTtl => "the VCL gives it no time: beresp.ttl is 0 or less".into(),
+        Cause::NotShared => match ex.upstream.fields.as_ref().map(|fields| cookie_names(fields)) {
             Some(names) if !names.is_empty() => {
                 format!("beresp.uncacheable, with Set-Cookie ({})", names.join(", ")).into()
             }
             _ => "beresp.uncacheable".into(),
         },
-        TOO_LARGE => too_large_by(ex),
-        "stale" => "expired".into(),
-        "purged" => purged(ex),
-        "not stored yet" => not_yet(ex, cx),
-        "" => "fetched anew".into(),
-        detail => detail.into(),
+        Cause::TooLarge => too_large_by(ex),
+        Cause::Stale => "expired".into(),
+        Cause::Purged => purged(ex),
+        Cause::NotStoredYet => not_yet(ex, cx),
+        Cause::None => "fetched anew".into(),
+        cause => cause.words().into(),
     };
     if client.is_hitmiss { format!("hit-for-miss, then {page}").into() } else { page }
 }

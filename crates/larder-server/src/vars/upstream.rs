@@ -44,7 +44,7 @@ pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
         }
         UpstreamVar::CacheKey => append_some(Some(ex.upstream.page_key()).filter(|key| !key.is_empty()), out),
         UpstreamVar::CacheDetail => {
-            append_some(Some(ex.upstream.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out)
+            append_some(Some(ex.upstream.cache_detail.words().as_bytes()).filter(|detail| !detail.is_empty()), out)
         }
     }
 }

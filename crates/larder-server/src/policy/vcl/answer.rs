@@ -11,7 +11,7 @@ use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, FetchTask};
+use crate::exchange::{Cause, Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::records;
 use crate::site::VclPolicy;
@@ -250,7 +250,7 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
     let is_kept = useful > 0.0 && answer.fresh_until > answer.origin;
     if ex.vcl.fetch.is_uncacheable || !is_kept && !answer.is_made {
         // Who waits for it fetches alone: it may be for one client.
-        return Keep::Not { why: "ttl", uncacheable_for: Some(ALONE_FOR) };
+        return Keep::Not { why: Cause::NoTtl, uncacheable_for: Some(ALONE_FOR) };
     }
     let lifetime = Lifetime {
         fresh_until: time(answer.fresh_until),

@@ -11,7 +11,7 @@ use larder_store::Whole;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Cause, Exchange};
 use crate::policy::{Ask, Delivery, Turn};
 use crate::records;
 use crate::site::VclPolicy;
@@ -203,7 +203,7 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
             cx.stats().pipes.add(1);
             super::fetch::pipe(policy, pipe, ex, cx);
             ex.reply.framing.keep_alive = false;
-            Turn::Pass("pipe")
+            Turn::Pass(Cause::Other("pipe"))
         }
         _ => turned(policy, ended, ex, cx),
     }

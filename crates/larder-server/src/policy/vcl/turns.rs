@@ -9,7 +9,7 @@ use larder_vcl::steps::{Action, Step};
 use larder_vsl::Tag;
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Cause, Exchange};
 use crate::policy::Turn;
 use crate::records;
 use crate::site::VclPolicy;
@@ -27,7 +27,7 @@ pub fn passes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
             ex.vcl.fetch.reset();
             ex.vcl.fetch.is_uncacheable = true;
             ex.vcl.page = None;
-            Turn::Pass("pass")
+            Turn::Pass(Cause::Pass)
         }
         _ => turned(policy, ended, ex, cx),
     }
