@@ -100,8 +100,8 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
         }
     }
     let place = reasons::place(ex, cx);
-    let lately = |reason: &str| !["not stored yet", "expired", "Vary:"].iter().any(|usual| reason.starts_with(usual));
-    let refused: Vec<_> = seen.rows.iter().filter(|seen| seen.place == place && lately(&seen.reason)).collect();
+    let is_refusal = |reason: &str| !reasons::is_to_ask(reason);
+    let refused: Vec<_> = seen.rows.iter().filter(|seen| seen.place == place && is_refusal(&seen.reason)).collect();
     if let Some(first) = refused.first().filter(|_| sentence.starts_with("a miss: ")) {
         sentence.push_str(&format!("; others here were lately not stored: {}", first.reason));
     }
@@ -112,6 +112,9 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
             ("example", Fact::Text(seen.example.url.to_string())),
         ];
         row("lately", format!("{} times {}, such as {}", seen.count, seen.reason, seen.example.url), None, facts);
+    }
+    if refused.len() > LATELY_MAX {
+        row("lately", format!("and {} more, which larder why tells", refused.len() - LATELY_MAX), None, Facts::new());
     }
     if sentence.is_empty() {
         "the way of the request could not be followed to its end".clone_into(&mut sentence);

@@ -141,13 +141,23 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
             format!("asked for too seldom ({prefix}_cache_min_uses {uses})").into()
         }
         Cause::TooLarge => too_large_by(ex),
-        Cause::Stale => "expired".into(),
+        Cause::Stale => EXPIRED.into(),
         Cause::Purged => purged(ex),
         Cause::NotStoredYet => not_yet(ex, cx),
         Cause::SetCookie => with_cookies(ex),
         cause => cause.words().into(),
     }
 }
+
+/// Whether a reason is one to ask an origin, and none not to store its answer.
+pub fn is_to_ask(reason: &str) -> bool {
+    let causes = [Cause::NotStoredYet.words(), Cause::Purged.words(), EXPIRED];
+    causes.iter().any(|words| reason.starts_with(words)) || reason.ends_with(FOR_OTHERS)
+}
+
+const EXPIRED: &str = "expired";
+/// How the reason ends of a page that is there for other requests.
+const FOR_OTHERS: &str = " (stored for other values)";
 
 /// Which field has ended the time of an answer that is never fresh.
 fn over(policy: &Rfc9111Policy, ex: &Exchange) -> String {
@@ -227,7 +237,7 @@ fn purged(ex: &Exchange) -> Cow<'static, str> {
 /// Why a page was not there that could have been: it varies, or its URL is seldom the same.
 fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
     if let Some(names) = varies_by(ex, cx) {
-        return format!("Vary: {names} (stored for other values)").into();
+        return format!("Vary: {names}{FOR_OTHERS}").into();
     }
     match ex.asked.head.target().iter().position(|byte| *byte == b'?') {
         Some(at) => format!("not stored yet (URL with {})", arguments(&ex.asked.head.target()[at + 1..])).into(),
@@ -296,7 +306,7 @@ fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
             _ => "beresp.uncacheable".into(),
         },
         Cause::TooLarge => too_large_by(ex),
-        Cause::Stale => "expired".into(),
+        Cause::Stale => EXPIRED.into(),
         Cause::Purged => purged(ex),
         Cause::NotStoredYet => not_yet(ex, cx),
         Cause::None => "fetched anew".into(),

@@ -189,6 +189,33 @@ fn the_field_that_ends_the_time_of_an_answer_is_named() {
     assert_eq!(site.get("/confirmed").field("X-Larder-Explain"), Some("a miss: not stored yet; the answer is stored"));
 }
 
+/// Reasons not to store an answer, and none to ask an origin.
+#[test]
+fn what_was_not_stored_lately_is_told_and_that_there_is_more() {
+    let origin = Origin::start().unwrap();
+    let private = |name: &str, value: &str| Answer::ok("page").field("Cache-Control", "max-age=100").field(name, value);
+    origin.answer("*", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    origin.answer("/star", private("Vary", "*"));
+    origin.answer("/varies", private("Vary", "X-Kind"));
+    for name in ["a", "b", "c", "d", "e"] {
+        origin.answer(format!("/{name}").as_str(), private("Set-Cookie", &format!("{name}=1")));
+    }
+    let site = site(&origin);
+    let url = format!("http://{}/page", site.setup().address());
+    let told = |site: &Site| {
+        rows(site, "lately", &[&url]).iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+    };
+    for kind in ["1", "2"] {
+        site.ask("GET", "/varies", &format!("X-Kind: {kind}\r\n"));
+    }
+    site.get("/star");
+    let lately: Vec<String> = told(&site);
+    assert_eq!(lately, ["1 times Vary: *, such as /star"]);
+    ["/a", "/b", "/c", "/d", "/e"].iter().for_each(|path| drop(site.get(path)));
+    let lately: Vec<String> = told(&site);
+    assert_eq!((lately.len(), &*lately[5]), (6, "and 1 more, which larder why tells"), "{lately:?}");
+}
+
 #[test]
 fn conditions_are_told_to_programs_with_what_made_them_so() {
     let origin = Origin::start().unwrap();
