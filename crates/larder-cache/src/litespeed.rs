@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use larder_http::cache_control::delta_seconds;
+use larder_http::list;
 use larder_http::{Fields, Known};
 
 use crate::vary::{COOKIE, is_cookie};
@@ -54,6 +55,8 @@ pub fn storing(fields: &Fields) -> Storing {
             return Storing::Not("X-LiteSpeed-Cache-Control: no-cache");
         } else if is("private") || is("shared") {
             return Storing::Not("X-LiteSpeed-Cache-Control: private");
+        } else if !name.is_empty() && !list::is_token(name) {
+            return Storing::Not("X-LiteSpeed-Cache-Control, which cannot be read");
         } else if is("public") {
             is_public = true;
         } else if is("s-maxage") || is("max-age") {
@@ -157,6 +160,9 @@ mod tests {
             ("public,max-age", not("X-LiteSpeed-Cache-Control: max-age")),
             ("esi=on", Storing::Silent),
             ("no-vary, set-blank", Storing::Silent),
+            ("\"private\",max-age=60", not("X-LiteSpeed-Cache-Control, which cannot be read")),
+            ("public max-age=600 private", not("X-LiteSpeed-Cache-Control, which cannot be read")),
+            ("max-age=60,,", ttl(60)),
             ("", Storing::Silent),
         ] {
             assert_eq!(storing(&fields(&[("x-litespeed-cache-control", value)])), expected, "{value}");

@@ -44,7 +44,7 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 /// The values of a cookie; the whole pair of one that PHP takes for it.
 fn each_value(fields: &Fields, cookie: &str, line: EachLine<'_>) {
     for pair in fields.all_known(Known::Cookie).flat_map(|line| line.split(|byte| *byte == b';')) {
-        let pair = pair.trim_ascii();
+        let pair = trimmed(pair);
         let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len()));
         if name == cookie.as_bytes() {
             line(value.get(1..).unwrap_or_default());
@@ -57,10 +57,18 @@ fn each_value(fields: &Fields, cookie: &str, line: EachLine<'_>) {
 /// Whether a cookie that is sent as `sent` is this one in PHP, which makes `_` of some bytes, and lists of names with `[`:
 /// `my.lang` is `my_lang`.
 pub(crate) fn is_cookie(sent: &[u8], cookie: &str) -> bool {
-    let sent = sent.trim_ascii();
+    let sent = trimmed(sent);
     let made = |byte: u8| if matches!(byte, b'.' | b' ' | b'[') { b'_' } else { byte };
     let is = |sent: &[u8]| sent.iter().map(|byte| made(*byte)).eq(cookie.bytes().map(made));
     is(sent) || sent.iter().position(|byte| *byte == b'[').is_some_and(|at| is(&sent[..at]))
+}
+
+/// Without what PHP takes for space around a cookie: `isspace()`, which has one byte more than HTTP knows.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    &text[start..end]
 }
 
 /// A field name, the value in normal form, and the value as it was sent.
@@ -339,9 +347,14 @@ mod tests {
             assert_eq!(of(&filled_by).matches(&selecting(&asked_by)), same, "{filled_by:?} {asked_by:?}");
             assert_eq!(of(&filled_by) == of(&asked_by), same, "{filled_by:?} {asked_by:?}");
         }
-        for (sent, same) in
-            [("my_lang", true), ("my.lang", true), (" my lang", true), ("my[lang", true), ("mylang", false)]
-        {
+        for (sent, same) in [
+            ("my_lang", true),
+            ("my.lang", true),
+            (" my lang", true),
+            ("\x0bmy_lang\x0c", true),
+            ("my[lang", true),
+            ("mylang", false),
+        ] {
             assert_eq!(is_cookie(sent.as_bytes(), "my_lang"), same, "{sent}");
         }
         let both = fields(&[("Vary", "Accept")]);
