@@ -427,5 +427,16 @@ pub fn updated(stored: &Fields, confirmation: &Fields) -> Fields {
     fields
 }
 
+/// Has updated fields set the cookies that the confirmation sets, in place of others, and returns whether there are any.
+pub fn take_over_cookies(fields: &mut Fields, confirmation: &Fields) -> bool {
+    let mut cookies = confirmation.all_known(Known::SetCookie).peekable();
+    if cookies.peek().is_none() {
+        return false;
+    }
+    fields.remove("Set-Cookie");
+    cookies.for_each(|cookie| fields.push(b"Set-Cookie", cookie));
+    true
+}
+
 #[cfg(test)]
 mod tests;

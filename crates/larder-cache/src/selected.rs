@@ -145,6 +145,11 @@ impl Condition<Object> for Purge {
 }
 
 impl Zone {
+    /// Whether a disk could note such a purge.
+    pub fn can_purge(&self, selection: &Selection, how: How) -> Result<(), TooLong> {
+        selection.words(how, &self.tag_fields()).map(drop)
+    }
+
     /// Purges selected pages, everywhere before it returns: in memory, on disks, and those that are being fetched.
     /// [`purge_kept`](Self::purge_kept) says when a restart does not forget it.
     ///

@@ -391,11 +391,15 @@ pub fn confirmed(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Confirmed {
-    let fields = rfc9111::updated(&object.fields, &confirmation.fields);
+    let mut fields = rfc9111::updated(&object.fields, &confirmation.fields);
+    // What comes with a cookie may be one visitor's altogether: the cookie counts as in a page that comes anew.
+    let has_cookies = rfc9111::take_over_cookies(&mut fields, &confirmation.fields);
     match kept(policy, object.status, &fields, ex, cx) {
         Ok(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },
         Err(why) => {
-            forget(policy, ex, cx);
+            if !has_cookies {
+                forget(policy, ex, cx);
+            }
             Confirmed::Alone { fields, instead: Keep::Not { why, uncacheable_for: None } }
         }
     }

@@ -182,7 +182,13 @@ impl Wanted {
             }
             all.extend(deeds::in_parts(tags).into_iter().map(|tags| selected(Selection::Tags(tags))));
         }
-        Ok(deeds::in_zones(&all, zones))
+        let deeds = deeds::in_zones(&all, zones);
+        for deed in &deeds {
+            if let Meant::Selected(selection, how) = &deed.meant {
+                deed.zone.can_purge(selection, *how).map_err(|too_long| too_long.to_string())?;
+            }
+        }
+        Ok(deeds)
     }
 }
 
@@ -306,6 +312,15 @@ mod tests {
             assert_eq!(shown(&format!("{lines}end\n")), Ok(expected.to_vec()), "{lines}");
             assert_eq!(shown(&format!("zone pages\n{lines}end")), Ok(expected[..1].to_vec()), "{lines}");
         }
+    }
+
+    #[test]
+    fn what_a_disk_could_not_note_is_refused_whole() {
+        let refused = shown(&format!("all\ntag {}\nend", "b".repeat(70_000)));
+        assert_eq!(
+            refused,
+            Err("a purge has 65536 bytes at most: name fewer tags at once, or shorter ones".to_owned())
+        );
     }
 
     #[test]

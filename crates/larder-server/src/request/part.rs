@@ -253,13 +253,16 @@ fn join(answer: &mut Answer, part: &Object) -> Completion {
     else {
         return Completion::Failed;
     };
-    let is_same = answer.head.fields.get_known(Known::Etag) == part.fields.get_known(Known::Etag)
+    let is_equal = |known| answer.head.fields.get_known(known) == part.fields.get_known(known);
+    let is_same = is_equal(Known::Etag)
+        && is_equal(Known::ContentEncoding)
         && stored.total == rest.total
         && missing(&stored) == Some(rest.lies);
     if !is_same {
         return Completion::Failed;
     }
     let mut fields = larder_cache::rfc9111::updated(&part.fields, &answer.head.fields);
+    larder_cache::rfc9111::take_over_cookies(&mut fields, &answer.head.fields);
     fields.remove("Content-Range");
     fields.set("Content-Length", stored.total.to_string().as_bytes());
     answer.head.fields = Arc::new(fields);

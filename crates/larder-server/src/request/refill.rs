@@ -104,7 +104,7 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
     let Some(zone) = zone(ex, cx).filter(|_| is_stored) else {
         refill.succeeded(origin);
         // Nobody waits for the rest of it.
-        return Outcome::Unstored(format!("it is not to be stored: {}", ex.upstream.cache_detail).into());
+        return Outcome::Unstored(format!("it is not to be stored: {}", ex.upstream.cache_detail.words()).into());
     };
     let key = ex.upstream.cache_key.clone();
     let response = settled.and_then(|settled| settled.into_part());

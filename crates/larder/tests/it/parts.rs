@@ -126,6 +126,27 @@ fn a_part_is_never_taken_for_the_page() {
 }
 
 #[test]
+fn a_rest_with_a_cookie_or_in_another_coding_makes_no_page_for_all() {
+    let origin = Origin::start().unwrap();
+    let site = site(&origin);
+    for (path, name, value, cookie) in
+        [("/cookie", "Set-Cookie", "a=b", Some("a=b")), ("/coded", "Content-Encoding", "gzip", None)]
+    {
+        origin.answer(path, tagged(part(0, 3)));
+        origin.answer_then(path, tagged(part(4, 9)).field(name, value));
+        origin.answer_then(path, tagged(whole()));
+        range(&site, path, "0-3");
+        let page = site.get(path);
+        assert_eq!((page.status, text(&page), page.field("Set-Cookie")), (200, PAGE.to_owned(), cookie), "{path}");
+        let next = site.get(path);
+        assert_eq!(
+            (text(&next), next.field("Set-Cookie"), next.field("Content-Encoding")),
+            (PAGE.to_owned(), None, None)
+        );
+    }
+}
+
+#[test]
 fn a_page_is_completed_by_the_rest_of_its_part() {
     let origin = Origin::start().unwrap();
     let site = site(&origin);

@@ -575,9 +575,28 @@ fn a_head_that_goes_on_freshens_the_page_of_a_get_or_ends_its_freshness() {
     stored("/untold");
     head("/untold", page("max-age=600"));
     assert_eq!(site.get("/untold").field("Cache-Control"), Some("max-age=60"));
-    // A cookie is for its client alone.
+    // What comes with a cookie is for its client alone.
     stored("/cookie");
     head("/cookie", answer("\"1\"", "page").field("Set-Cookie", "a=1"));
     let hit = site.get("/cookie");
-    assert_eq!((cached(&hit), hit.field("X-Field"), hit.field("Set-Cookie")), ("HIT", Some("2"), None));
+    assert_eq!((cached(&hit), hit.field("X-Field"), hit.field("Set-Cookie")), ("HIT", Some("1"), None));
+}
+
+#[test]
+fn a_confirmation_with_a_cookie_is_for_its_client_alone() {
+    let origin = Origin::start().unwrap();
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
+    let confirms = |field: &str| Answer::status("304 Not Modified").field("ETag", "\"1\"").field("X-Field", field);
+    origin.answer("/a", page("max-age=0").field("ETag", "\"1\"").field("X-Field", "1"));
+    origin.answer_then("/a", confirms("of one").field("Set-Cookie", "a=1"));
+    origin.answer_then("/a", Answer::status("304 Not Modified").field("ETag", "\"1\""));
+    let got: Vec<_> = (0..3)
+        .map(|_| {
+            let got = site.get("/a");
+            (got.status, ["X-Field", "Set-Cookie"].map(|name| got.field(name).map(str::to_owned)))
+        })
+        .collect();
+    let some = |text: &str| Some(text.to_owned());
+    let expected = [[some("1"), None], [some("of one"), some("a=1")], [some("1"), None]];
+    assert_eq!(got, expected.map(|fields| (200, fields)));
 }
