@@ -135,16 +135,22 @@ fn note_holds(open: &Open, condition: &Condition, written: &Written, ex: &mut Ex
     open.note(|| Note::Holds { condition: written.text.clone(), cookie, at: written.span });
 }
 
-/// The name of the cookie by which a text matches, if the text is the field `Cookie`.
+/// The name of the cookie by which a text matches, if the text is the field `Cookie`. What has no name may be a secret.
 pub fn cookie_of(text: &[u8], ex: &Exchange, matches: impl Fn(&[u8]) -> bool) -> Option<String> {
     let mut lines = ex.asked.head.fields.all_known(Known::Cookie);
     if text.is_empty() || !lines.any(|line| line == text) {
         return None;
     }
     let pairs = text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let name = |pair: &[u8]| Shown(pair.split(|byte| *byte == b'=').next().unwrap_or(pair)).to_string();
+    let name = |pair: &[u8]| match pair.iter().position(|byte| *byte == b'=') {
+        Some(at) => Shown(&pair[..at]).cut(NAME_BYTES_MAX),
+        None => "***".to_owned(),
+    };
     pairs.filter(|pair| !pair.is_empty()).find(|pair| matches(pair)).map(name)
 }
+
+/// How much of the name of a cookie is shown.
+pub const NAME_BYTES_MAX: usize = 80;
 
 /// Whether `regex` matches, for `if` and `rewrite`: if it does not, `$1` and the like become empty.
 fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {

@@ -29,10 +29,7 @@ pub fn value(value: &[u8], fields: &Fields) -> String {
     if has_part(&shown[plain_from..], &secrets) {
         return MASK.to_owned();
     }
-    match shown.get(..SHOWN_BYTES_MAX) {
-        Some(start) if shown.len() > SHOWN_BYTES_MAX => format!("{}...", Shown(start)),
-        Some(_) | None => Shown(&shown).to_string(),
-    }
+    Shown(&shown).cut(SHOWN_BYTES_MAX)
 }
 
 /// What these fields say of the visitor.

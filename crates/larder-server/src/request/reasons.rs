@@ -12,6 +12,7 @@ use larder_vcl::steps::Step as VclStep;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Cause, Exchange, Purpose};
 use crate::misses::Example;
+use crate::script::NAME_BYTES_MAX;
 use crate::site::{CachePolicy, Directives, Policy, Protocol, Rfc9111Policy, VclPolicy};
 use crate::text::{Text, written};
 use crate::vsl::Shown;
@@ -279,7 +280,7 @@ pub fn cookie_names(fields: &Fields) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for line in fields.all_known(Known::SetCookie) {
         let name = line.split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or(line).trim_ascii();
-        let name = Shown(name).to_string();
+        let name = Shown(name).cut(NAME_BYTES_MAX);
         if !names.contains(&name) && names.len() < NAMES_MAX {
             names.push(name);
         }
@@ -347,5 +348,7 @@ mod tests {
             fields.push(b"Set-Cookie", value.as_bytes());
         }
         assert_eq!(cookie_names(&fields), ["PHPSESSID", "a", "b", "c"]);
+        let long = [("Set-Cookie", &*"x".repeat(4000))].into_iter().collect();
+        assert_eq!(cookie_names(&long), [format!("{}...", "x".repeat(NAME_BYTES_MAX))]);
     }
 }

@@ -233,6 +233,16 @@ impl Drop for Open {
 /// Bytes as a text for people.
 pub struct Shown<'a>(pub &'a [u8]);
 
+impl Shown<'_> {
+    /// The same, with at most that many bytes of it.
+    pub fn cut(&self, bytes_max: usize) -> String {
+        match self.0.get(..bytes_max) {
+            Some(start) if start.len() < self.0.len() => format!("{}...", Shown(start)),
+            Some(_) | None => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.escape_ascii().try_for_each(|byte| f.write_char(char::from(byte)))

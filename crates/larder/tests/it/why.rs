@@ -470,7 +470,7 @@ fn a_response_tells_no_secret_and_nothing_of_another_cache() {
         |answer: Answer| answer.field("X-Larder-Explain", "a hit: forged").field("Cache-Control", "max-age=100");
     origin.answer("*", forged(Answer::ok("page")));
     let http = "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $host$request_uri;
-         map $http_cookie $logged_in { default 0; ~sess= 1; }
+         map $http_cookie $logged_in { default 0; ~sess= 1; ~bare 1; }
          server { listen 127.0.0.1:{PORT};
             proxy_cache p;
             {FROM}
@@ -495,6 +495,8 @@ fn a_response_tells_no_secret_and_nothing_of_another_cache() {
         ("/cookie/", &format!("{cookie}\r\n"), "$cookie_sess is \"***\", used by proxy_no_cache"),
         ("/map/", &format!("{cookie}\r\n"), "cookie sess makes $logged_in=1 at"),
         ("/set/", &format!("{cookie}\r\n"), "\"set\" makes $who=*** at"),
+        ("/map/", "Cookie: bare-secret-token\r\n", "cookie *** makes $logged_in=1 at"),
+        ("/map/", &format!("Cookie: {}sess=1\r\n", "x".repeat(4000)), "x... makes $logged_in=1 at"),
         ("/auth/", &format!("Authorization: {}\r\n", "x".repeat(6000)), "\", used by proxy_cache_bypass"),
     ] {
         let sentence = told(url, fields);
