@@ -1,13 +1,14 @@
 //! Golden cases: each file of `cases/` is a configuration, a line `----`, and what comes of it.
 //!
 //! What comes of it is what is rendered, errors or notices. A first line `# dump: WHAT` asks for a part of
-//! the model in its place, and `==> PATH` begins another file. `UPDATE_CASES=1` rewrites the expectations.
+//! the model in its place, or by `lint` for the likely mistakes, and `==> PATH` begins another file. `UPDATE_CASES=1`
+//! rewrites the expectations.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::{Config, Location, tls_files};
-use larder_conf::{MemoryLoader, Options, Span, load, render};
+use larder_conf::{MemoryLoader, Options, Span, lint, load, render};
 
 const MAIN_FILE: &str = "/etc/nginx/nginx.conf";
 
@@ -79,6 +80,7 @@ fn run(input: &str) -> String {
     match load(Path::new(MAIN_FILE), &options, &mut loader) {
         Err(failed) => render(&failed.diagnostics, &failed.sources),
         Ok(loaded) => match dump {
+            Some(what) if what == "lint" => render(&lint(&loaded.config), &loaded.sources),
             Some(what) => {
                 let mut out = render(&loaded.notices, &loaded.sources);
                 out.push_str(&show(&loaded.config, &what));

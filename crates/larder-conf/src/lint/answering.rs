@@ -1,8 +1,10 @@
-//! Which location answers a path, as far as that can be told without running regular expressions.
+//! Which location answers a path, as a server finds it: with regular expressions matched, not read.
+
+use pcre2::bytes::RegexBuilder;
 
 use crate::model::{Location, Matcher, Pattern};
 
-/// The location below `around` that answers `path`; `None` where a pattern leaves it open.
+/// The location below `around` that answers `path`; `None` where a pattern cannot be matched.
 pub(super) fn location_of<'a>(around: &'a Location, path: &str) -> Option<&'a Location> {
     match search(around, path)? {
         Found::Final(location) | Found::Prefix(location) => Some(location),
@@ -13,7 +15,7 @@ pub(super) fn location_of<'a>(around: &'a Location, path: &str) -> Option<&'a Lo
 /// Whether a location takes whatever ends in `.php`.
 pub(super) fn takes_all_php(matcher: &Matcher) -> bool {
     match matcher {
-        Matcher::Regex(pattern) => takes_any_php(pattern),
+        Matcher::Regex(pattern) => SCRIPTS.iter().all(|path| matches_path(pattern, path) == Some(true)),
         Matcher::Root | Matcher::Exact(_) | Matcher::Prefix { .. } | Matcher::Named(_) => false,
     }
 }
@@ -64,154 +66,71 @@ fn longest_prefix<'a>(around: &'a Location, path: &str) -> Option<(&'a Location,
     prefixes.max_by_key(|(length, ..)| *length).map(|(_, location, regex_stops)| (location, regex_stops))
 }
 
-/// Whether the pattern matches the path; `None` where reading it does not tell.
+/// Whether the pattern matches the path; `None` where it is no expression, or the match takes too long.
 fn matches_path(pattern: &Pattern, path: &str) -> Option<bool> {
-    if path.ends_with(".php") && takes_any_php(pattern) {
-        return Some(true);
-    }
-    let source = without_tail(&pattern.source);
-    let is_anchored = source.starts_with('^');
-    let text = source.strip_prefix('^').unwrap_or(source);
-    if let Some(literal) = unescaped(text) {
-        let is_whole = source.len() < pattern.source.len();
-        return Some(match (is_anchored, is_whole) {
-            (true, true) => path == literal,
-            (true, false) => path.starts_with(&literal),
-            (false, true) => path.ends_with(&literal),
-            (false, false) => path.contains(&literal),
-        });
-    }
-    if lists_other_endings(source, path) {
-        return Some(false);
-    }
-    let path = path.to_ascii_lowercase();
-    let misses = |run: &String| !path.contains(&run.to_ascii_lowercase());
-    required_runs(text)?.iter().any(misses).then_some(false)
+    let source = format!("(*LIMIT_MATCH={STEPS_MAX})(*LIMIT_HEAP={HEAP_KIB_MAX}){}", pattern.source);
+    let regex = RegexBuilder::new().caseless(pattern.caseless).build(&source).ok()?;
+    regex.is_match(path.as_bytes()).ok()
 }
 
-/// `\.php$`, `[^/]\.php(/|$)`, `^(.+\.php)(/.+)$` and their kin.
-fn takes_any_php(pattern: &Pattern) -> bool {
-    let source = without_tail(&pattern.source);
-    let Some((before, after)) = source.split_once(r"\.php") else { return false };
-    let is_closed = match before.contains('(') {
-        true => after == ")",
-        false => after.is_empty(),
-    };
-    is_closed && HEADS.contains(&before)
-}
-
-/// The pattern without what lets it end, or a path follow.
-fn without_tail(source: &str) -> &str {
-    TAILS.iter().find_map(|tail| source.strip_suffix(tail)).unwrap_or(source)
-}
-
-/// The text that a pattern stands for, if it is text alone.
-fn unescaped(source: &str) -> Option<String> {
-    let mut text = String::new();
-    let mut bytes = source.chars();
-    while let Some(next) = bytes.next() {
-        match next {
-            '\\' => text.push(bytes.next().filter(char::is_ascii_punctuation)?),
-            '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '^' | '$' => return None,
-            _ => text.push(next),
-        }
-    }
-    Some(text)
-}
-
-/// Whether the pattern ends in a list of endings, and the path has none of them.
-fn lists_other_endings(source: &str, path: &str) -> bool {
-    let Some(list) = source.rsplit_once(r"\.(").and_then(|(_, rest)| rest.strip_suffix(')')) else { return false };
-    let list = list.strip_prefix("?:").unwrap_or(list);
-    let is_plain = list.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'|' || byte == b'?');
-    let has = |ending: &str| path.to_ascii_lowercase().ends_with(&ending.to_ascii_lowercase());
-    is_plain && !list.contains("php") && !list.split('|').any(|ending| has(ending.trim_end_matches('?')))
-}
-
-/// The pieces of text that whatever matches has in it; `None` for a choice.
-fn required_runs(source: &str) -> Option<Vec<String>> {
-    let mut runs = vec![String::new()];
-    let mut depth = 0_usize;
-    let mut is_in_class = false;
-    let mut chars = source.chars();
-    while let Some(next) = chars.next() {
-        let literal = match next {
-            '\\' => chars.next().filter(char::is_ascii_punctuation),
-            '[' => {
-                is_in_class = true;
-                None
-            }
-            ']' => {
-                is_in_class = false;
-                None
-            }
-            '(' => {
-                depth += 1;
-                None
-            }
-            ')' => {
-                depth = depth.checked_sub(1)?;
-                None
-            }
-            '|' if depth == 0 && !is_in_class => return None,
-            '*' | '?' | '{' => {
-                // The character before it need not be there.
-                runs.last_mut()?.pop();
-                None
-            }
-            '.' | '+' | '|' | '}' | '^' | '$' => None,
-            other => Some(other),
-        };
-        match literal.filter(|_| depth == 0 && !is_in_class) {
-            Some(literal) => runs.last_mut()?.push(literal),
-            None => runs.push(String::new()),
-        }
-    }
-    Some(runs)
-}
-
-/// What may stand before `\.php` where any script matches.
-const HEADS: [&str; 13] = ["", "^", "[^/]", ".", ".+", ".*", "^.+", "^.*", "^/.+", "^/.*", "^(.+", "^(.*", "^(/.+"];
-/// How patterns end: what follows the name of a script.
-const TAILS: [&str; 9] = ["(?:$|/)", "(?:/|$)", "(/|$)", "($|/)", "(/.*)?$", "(/.+)?$", "(.*)$", "(/?.*)$", "$"];
+/// Scripts of no one application: a pattern that matches all of them matches any.
+const SCRIPTS: [&str; 4] = ["/index.php", "/a.php", "/some-login.php", "/a/b/Page_2.php"];
+/// The most steps and memory of one match. Paths are short: what takes more is no pattern of a location that works.
+const STEPS_MAX: u32 = 100_000;
+const HEAP_KIB_MAX: u32 = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Span;
 
-    fn pattern(source: &str) -> Pattern {
-        Pattern { source: source.to_owned(), caseless: false, span: Span::NOWHERE }
+    fn regex(source: &str) -> Pattern {
+        let (source, caseless) = source.strip_prefix('*').map_or((source, false), |source| (source, true));
+        Pattern { source: source.to_owned(), caseless, span: Span::NOWHERE }
     }
 
     #[test]
-    fn what_reading_a_pattern_tells() {
+    fn a_pattern_is_matched() {
         for (source, path, expected) in [
             (r"\.php$", "/index.php", Some(true)),
             (r"[^/]\.php(/|$)", "/index.php", Some(true)),
-            (r"^(.+\.php)(/.+)?$", "/a/index.php", Some(true)),
-            (r"^(.+\.php)(/.+)$", "/a/index.php", None),
-            (r"^.+\.php(?:$|/)", "/index.php", Some(true)),
-            (r"\.php", "/index.php", Some(true)),
-            (r"^/index\.php(/|$)", "/index.php", Some(true)),
-            (r"^/index\.php(/|$)", "/app.php", Some(false)),
-            (r"index\.php$", "/index.php", Some(true)),
+            (r"\.(php|php5)$", "/index.php", Some(true)),
+            (r"^(.+?\.php)(/.*)?$", "/index.php", Some(true)),
+            (r"^(.+\.php)(/.+)$", "/a/index.php", Some(false)),
+            (".php$", "/index.php", Some(true)),
+            ("/.php$", "/index.php", Some(false)),
             (r"^/wp-admin/.*\.php$", "/index.php", Some(false)),
-            (r"^/wp-admin/.*\.php$", "/wp-admin/index.php", None),
-            (r"\.(css|jpe?g|png)$", "/index.php", Some(false)),
-            (r"\.(css|php)$", "/index.php", None),
-            (r"/\.ht", "/index.php", Some(false)),
+            (r"\.(css|php)$", "/index.php", Some(true)),
             (r"/\.(?!well-known)", "/index.php", Some(false)),
-            (r"^/(a|b)/", "/index.php", None),
-            (r"^/a|index", "/index.php", None),
-            (r"^/x?", "/index.php", None),
-            (r"purge(/.*)", "/index.php", Some(false)),
-            (r"[", "/index.php", None),
+            ("*INDEX", "/index.php", Some(true)),
+            ("INDEX", "/index.php", Some(false)),
+            ("", "/index.php", Some(true)),
+            ("[", "/index.php", None),
             (r"\", "/index.php", None),
             (")", "/index.php", None),
-            ("", "/index.php", Some(true)),
+            ("^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/", None),
         ] {
-            assert_eq!(matches_path(&pattern(source), path), expected, "{source} {path}");
+            assert_eq!(matches_path(&regex(source), path), expected, "{source} {path}");
+        }
+    }
+
+    #[test]
+    fn all_php_is_more_than_some_of_it() {
+        for (source, expected) in [
+            (r"\.php$", true),
+            (r"*\.php$", true),
+            (r"\.(php|php5)$", true),
+            (r"^(.+?\.php)(/.*)?$", true),
+            (r"^/.+\.php(?:$|/)", true),
+            (r"\.ph(p|tml)", true),
+            (r"^/index\.php(/|$)", false),
+            (r"^/(index|login)\.php$", false),
+            (r"^/[a-z]+\.php$", false),
+            (r"^/wp-admin/.*\.php$", false),
+            (r"\.(css|js)$", false),
+            ("[", false),
+        ] {
+            assert_eq!(takes_all_php(&Matcher::Regex(regex(source))), expected, "{source}");
         }
     }
 }

@@ -438,6 +438,23 @@ fn keys_that_are_one_for_all_pages() {
         let found = said(&server(&script(way, key)));
         assert!(matches!(&found[..], [one] if one.contains(expected)), "{way} {key}\n{found:#?}");
     }
+    // What the pattern matches, however it is written.
+    for (location, also) in [
+        (r"~ \.(php|php5)$", None),
+        (r"~ ^(.+?\.php)(/.*)?$", None),
+        (r"~* \.PHP$", None),
+        (r"~ ^/(index|app)\.php", None),
+        ("~ .php$", Some("matches any character")),
+        ("~* .php$", Some("matches any character")),
+    ] {
+        let text = script(fallback, "$host$uri").replace(r"~ \.php$", location);
+        let found = said(&server(&text));
+        let is_one = |one: &&String| one.contains("all pages are one");
+        let others: Vec<_> = found.iter().filter(|one| !is_one(one)).collect();
+        assert_eq!(found.iter().filter(is_one).count(), 1, "{location}\n{found:#?}");
+        assert_eq!(others.len(), also.iter().len(), "{location}\n{found:#?}");
+        assert!(others.iter().zip(also).all(|(one, also)| one.contains(also)), "{location}\n{found:#?}");
+    }
     // Written out as few sites have it: what the arguments leave out is a map of them.
     let mapped = format!(
         "map $args $key_args {{ default $args; ~^utm_[a-z]+=[^&]*$ ''; }} server {{ listen 80; {} }}",
@@ -476,7 +493,7 @@ fn keys_that_know_the_page() {
         ("location = /index.php { fastcgi_pass unix:/b; } location / { try_files $uri /index.php; }", "$host$uri"),
         ("location ~ ^/index\\.php { fastcgi_pass unix:/b; } location / { try_files $uri /index.php; }", "$host$uri"),
         ("location ^~ / { try_files $uri /index.php; }", "$host$uri"),
-        // Nobody can tell which one.
+        (r"location ~ ^/(\w+)\.php$ { fastcgi_pass unix:/b; } location / { try_files $uri /index.php; }", "$host$uri"),
         ("location ~ ^/(a|index).php { return 403; } location / { try_files $uri /index.php; }", "$host$uri"),
     ] {
         let found: Vec<String> =
