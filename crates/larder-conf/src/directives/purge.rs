@@ -104,7 +104,7 @@ fn by_method(cx: &mut Cx<'_>, d: &Directive) -> Outcome<CachePurge> {
         [all, rest @ ..] if all.text == "purge_all" => (Drops::Zone, rest),
         rest => (Drops::Page, rest),
     };
-    let by = |from| Ok(CachePurge::Method(MethodPurge { method, drops, from }));
+    let by = |from| Ok(CachePurge::Method(MethodPurge { method, drops, from, span: d.span() }));
     let Some((from, who)) = rest.split_first() else {
         return by(PurgeFrom::All);
     };

@@ -13,6 +13,7 @@ mod headers;
 mod identity;
 mod key;
 mod logins;
+mod open_purge;
 mod overwritten;
 mod pattern;
 mod purge;
@@ -37,6 +38,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     crowd::lint(&cached, &mut found);
     logins::lint(&cached, &mut found);
     purge::lint(http, &cached, &mut found);
+    open_purge::lint(http, &mut found);
     redirected::lint(http, &cached, &mut found);
     unbuffered::lint(http, &mut found);
     for server in &http.servers {

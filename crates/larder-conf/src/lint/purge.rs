@@ -1,27 +1,28 @@
-//! Warns of purges that purge nothing, and of those that everybody may send.
-
-use std::net::IpAddr;
+//! Warns of purges that purge nothing, or not all that they are for.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{
-    Handler, Http, ListenAddress, Location, Matcher, Rewrite, Server, Template, TemplatePart, TryFallback,
+    Condition, Handler, Http, Location, MapKey, Matcher, Rewrite, Server, Template, TemplatePart, TryFallback,
 };
 use crate::template;
 
+use super::sources::Sources;
 use super::{Cached, each_location, each_step, variables};
 
 pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    let sources = Sources::of(http);
     for server in &http.servers {
         each_location(&server.root, &mut |location| {
-            key_of_nothing(server, location, cached, found);
-            open_to_all(server, location, found);
+            if !key_of_nothing(server, location, cached, found) {
+                key_without_query(http, location, cached, &sources, found);
+            }
         });
     }
 }
 
-/// Warns of a `*_cache_purge ZONE KEY` whose key is that of no page.
-fn key_of_nothing(server: &Server, location: &Location, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
-    let Handler::Purge { zone, key: Some(key), by: None } = &location.handler else { return };
+/// Warns of a `*_cache_purge ZONE KEY` whose key is that of no page, and says whether it has.
+fn key_of_nothing(server: &Server, location: &Location, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) -> bool {
+    let Handler::Purge { zone, key: Some(key), by: None } = &location.handler else { return false };
     let keys: Vec<&Template> = cached
         .iter()
         .filter(|place| template::as_literal(place.zone).is_none_or(|name| name == zone.value))
@@ -32,7 +33,7 @@ fn key_of_nothing(server: &Server, location: &Location, cached: &[Cached<'_>], f
         let is_other = template::as_literal(place.zone).is_some_and(|name| name != zone.value);
         is_other || place.origin.cache.key.is_some() && template::as_literal(place.zone).is_some()
     });
-    let Some(first) = keys.first().filter(|_| is_known) else { return };
+    let Some(first) = keys.first().filter(|_| is_known) else { return false };
     let (message, label) = match own_address(server, location, key) {
         Some(variable) => (
             format!("this purges no page: ${variable} is the address of the purge request itself"),
@@ -41,7 +42,7 @@ fn key_of_nothing(server: &Server, location: &Location, cached: &[Cached<'_>], f
         None => {
             let differ: Option<Vec<String>> =
                 keys.iter().map(|page| first_difference(key, page, begins_by_slash(&location.matcher))).collect();
-            let Some(what) = differ.as_deref().and_then(<[String]>::first) else { return };
+            let Some(what) = differ.as_deref().and_then(<[String]>::first) else { return false };
             ("this purges no page: the key is none that a page can have".to_owned(), what.clone())
         }
     };
@@ -52,6 +53,76 @@ fn key_of_nothing(server: &Server, location: &Location, cached: &[Cached<'_>], f
         .help(format!("write \"{meant}\" in a \"location ~ /purge(/.*)\", and purge by GET"));
     warning.related.push((first.span, "the key of the pages".to_owned()));
     found.push(warning);
+    true
+}
+
+/// Warns of a `*_cache_purge ZONE KEY` by the path alone, where pages with a query are stored under a key with it.
+fn key_without_query(
+    http: &Http,
+    location: &Location,
+    cached: &[Cached<'_>],
+    sources: &Sources,
+    found: &mut Vec<Diagnostic>,
+) {
+    let (Handler::Purge { zone, key: Some(key), by: None }, Matcher::Regex(_)) = (&location.handler, &location.matcher)
+    else {
+        return;
+    };
+    let is_path = |part: &TemplatePart| match part {
+        TemplatePart::Literal(text) => !text.contains('?'),
+        TemplatePart::Variable(name) => STEADY.contains(&name.as_str()),
+        TemplatePart::Capture(_) => true,
+    };
+    let has_capture = key.parts.iter().any(|part| matches!(part, TemplatePart::Capture(_)));
+    // What a rewrite or an "if" has captured may have the query.
+    if !has_capture || !location.script.is_empty() || !key.parts.iter().all(is_path) {
+        return;
+    }
+    let mut places =
+        cached.iter().filter(|place| template::as_literal(place.zone).is_none_or(|name| name == zone.value)).peekable();
+    let Some(first) = places.peek().and_then(|place| place.origin.cache.key.as_ref()) else { return };
+    let asks_query = |name: &str| {
+        sources.leaves(name).iter().any(|leaf| match *leaf {
+            "request_uri" => tests_query(http),
+            leaf => of_query(leaf),
+        })
+    };
+    if !places.all(|place| {
+        let has_query =
+            |key: &Template| variables(key).any(|name| ["request_uri", "args", "query_string"].contains(&name));
+        place.origin.cache.key.as_ref().is_some_and(has_query) && !place.guard_variables().any(asks_query)
+    }) {
+        return;
+    }
+    let mut warning = *Diagnostic::warning("no page with a query is purged here: the key ends before it")
+        .at(key.span)
+        .label("what a pattern of a location captures has no \"?p=2\", which is in the key of the page")
+        .help(format!("write \"{}$is_args$args\"", template::show(key)));
+    warning.related.push((first.span, "the key of the pages".to_owned()));
+    found.push(warning);
+}
+
+fn of_query(name: &str) -> bool {
+    ["args", "query_string", "is_args"].contains(&name) || name.starts_with("arg_")
+}
+
+/// Whether a pattern of a `map` or an `if` asks for a `?`, so that a variable made of `$request_uri` may mean the query.
+fn tests_query(http: &Http) -> bool {
+    let asks = |source: &str| source.contains(r"\?") || source.contains("[?]");
+    let mut is_asked = http.maps.iter().flat_map(|map| &map.entries).any(|entry| match &entry.key {
+        MapKey::Regex(pattern) => asks(&pattern.source),
+        MapKey::Text(text) => text.contains('?'),
+    });
+    let mut visit = |step: &Rewrite| {
+        if let Rewrite::If { condition: Condition::Match { pattern, .. }, .. } = step {
+            is_asked |= asks(&pattern.source);
+        }
+    };
+    for server in &http.servers {
+        each_step(&server.script, &mut visit);
+        each_location(&server.root, &mut |location| each_step(&location.script, &mut visit));
+    }
+    is_asked
 }
 
 /// The variable in the key that is the address of the purge request, if only purges have such an address.
@@ -187,40 +258,6 @@ fn begins_by_slash(matcher: &Matcher) -> bool {
     let Matcher::Regex(pattern) = matcher else { return false };
     let group = pattern.source.split_once('(').filter(|(before, _)| !before.ends_with('\\'));
     group.is_some_and(|(_, group)| group.starts_with('/') && !pattern.source.contains('|'))
-}
-
-/// Warns of a `larder_purge_from` that lets every visitor purge.
-fn open_to_all(server: &Server, location: &Location, found: &mut Vec<Diagnostic>) {
-    let settings = &location.settings;
-    let Some(rights) = &settings.purging.from else { return };
-    let Some(net) = rights.nets.iter().find(|net| net.prefix_len() == 0) else { return };
-    let access = &settings.access;
-    let is_closed = access.rules.iter().any(|rule| !rule.allow)
-        || access.auth_basic.is_some()
-        || settings.subrequests.auth_request.is_some();
-    let is_of_this_machine = server.listens.iter().all(|listen| match &listen.address {
-        ListenAddress::Tcp(address) => match address.ip() {
-            IpAddr::V4(address) => address.is_loopback() || address.is_private(),
-            IpAddr::V6(address) => address.is_loopback(),
-        },
-        ListenAddress::Unix(_) => true,
-    });
-    if is_closed || is_of_this_machine || !is_asked(location) {
-        return;
-    }
-    found.push(
-        *Diagnostic::warning(format!("everybody may purge here: \"larder_purge_from\" has {net}"))
-            .at(rights.span)
-            .label("one request empties the cache, and the origin makes all pages anew")
-            .help("name the addresses that purge, or a secret with \"key=\"; or close the location by \"allow\" and \"deny\""),
-    );
-}
-
-/// Whether a request may come to a location and find it answering by something else than a `return`.
-fn is_asked(location: &Location) -> bool {
-    let is_covered = matches!(location.matcher, Matcher::Root)
-        && location.locations.iter().any(|inner| matches!(&inner.matcher, Matcher::Prefix { path, .. } if path == "/"));
-    !is_covered && !location.script.iter().any(|step| matches!(step, Rewrite::Return { .. }))
 }
 
 /// Variables that a purge and its page have alike.

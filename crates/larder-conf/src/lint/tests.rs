@@ -1,3 +1,5 @@
+mod purges;
+
 use std::path::Path;
 
 use crate::{MemoryLoader, Options, load};
@@ -511,87 +513,6 @@ fn keys_that_know_the_page() {
         "map $request_uri $page { ~^([^?]*)\\? $1; default $request_uri; } map $page $short { default $page; }";
     let mapped = http(&format!("{mapped} server {{ listen 80; {} }}", script(fallback, "$host$uri$short")));
     assert_eq!(said(&mapped), Vec::<String>::new());
-}
-
-#[test]
-fn purges_of_no_page() {
-    let cached = "location ~ \\.php$ { fastcgi_pass unix:/a; fastcgi_cache z; }";
-    let none = "this purges no page: the key is none that a page can have";
-    let own = "this purges no page: $request_uri is the address of the purge request itself";
-    for (purge, expected) in [
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z $scheme$host$1; }", none),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z $scheme$request_method$1; }", none),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z /$scheme$request_method$host$1; }", none),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z ${scheme}get$host$1; }", none),
-        ("location /purge { fastcgi_cache_purge z $scheme$request_method$host$request_uri; }", own),
-        ("location = /clear { fastcgi_cache_purge z $scheme$request_method$host$request_uri; }", own),
-        (
-            "location ~ ^/purge { fastcgi_cache_purge z $scheme$request_method$host$uri; }",
-            "$uri is the address of the purge",
-        ),
-        // The page's address is behind a rewrite, or cannot be told.
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z $scheme$request_method$host$1$is_args$args; }", ""),
-        ("location ~ /purge/(GET|HEAD)/(.*) { fastcgi_cache_purge z $scheme$1$host/$2; }", ""),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z ${scheme}GET$host$1; }", ""),
-        (
-            "location /purge { rewrite ^/purge(.*) $1 break; fastcgi_cache_purge z $scheme$request_method$host$uri; }",
-            "",
-        ),
-        ("location /purge { fastcgi_cache_purge z $scheme$request_method$host$arg_page; }", ""),
-        ("location / { fastcgi_cache_purge z $scheme$request_method$host$request_uri; }", ""),
-        ("location /purge { internal; fastcgi_cache_purge z $scheme$request_method$host$request_uri; }", ""),
-        (
-            "if ($request_method = PURGE) { rewrite ^ /purge last; }
-             location /purge { fastcgi_cache_purge z $scheme$request_method$host$request_uri; }",
-            "",
-        ),
-        (
-            "error_page 418 = /purge; location /purge { fastcgi_cache_purge z $scheme$request_method$host$request_uri; }",
-            "",
-        ),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z $arg_a$request_method; } fastcgi_cache_key $arg_a$host;", ""),
-        ("location ~ /purge(/.*) { fastcgi_cache_purge z $key; set $key $scheme$host$1; }", ""),
-        // No page goes into that zone here, or by a key that nobody sees.
-        ("location ~ /purge(/.*) { proxy_cache_purge p $scheme$host$1; }", ""),
-        (
-            "location ~ /purge(/.*) { proxy_cache_purge p $host$1; } location /b { proxy_pass http://b; proxy_cache p; }",
-            "",
-        ),
-        // One of two keys fits.
-        (
-            "location ~ /purge(/.*) { fastcgi_cache_purge z $scheme$host$1; }
-             location /b { proxy_pass http://b; proxy_cache z; proxy_cache_key $scheme$host$request_uri; }",
-            "",
-        ),
-    ] {
-        let found = said(&server(&format!("{purge} {cached}")));
-        match expected {
-            "" => assert!(found.is_empty(), "{purge}\n{found:#?}"),
-            _ => assert!(matches!(&found[..], [one] if one.contains(expected)), "{purge}\n{found:#?}"),
-        }
-    }
-}
-
-#[test]
-fn purges_that_everybody_may_send() {
-    let open = "everybody may purge here: \"larder_purge_from\" has";
-    each_says(&[
-        ("larder_purge_from 0.0.0.0/0; location / { proxy_pass http://b; proxy_cache p; }", open),
-        (
-            "larder_purge_from 10.0.0.0/8 ::/0; location / { proxy_pass http://b; } location /b { proxy_pass http://b; }",
-            open,
-        ),
-        ("larder_purge_from 0.0.0.0/0; location /a { deny all; } location /b { proxy_pass http://b; }", open),
-    ]);
-    each_is_silent(&[
-        "larder_purge_from 127.0.0.1 10.0.0.0/8 key=0123456789abcdef; location / { proxy_pass http://b; }",
-        "larder_purge_from 0.0.0.0/0; allow 10.0.0.0/8; deny all; location / { proxy_pass http://b; }",
-        "larder_purge_from 0.0.0.0/0; location / { auth_basic x; auth_basic_user_file f; proxy_pass http://b; }",
-        "larder_purge_from 0.0.0.0/0; location / { auth_request /auth; proxy_pass http://b; } location = /auth { return 204; }",
-        "larder_purge_from 0.0.0.0/0; location / { larder_purge_from off; proxy_pass http://b; }",
-    ]);
-    let inside = "server { listen 127.0.0.1:80; listen unix:/s; larder_purge_from 0.0.0.0/0; location / { proxy_pass http://b; } }";
-    assert_eq!(said(&http(inside)), Vec::<String>::new());
 }
 
 #[test]

@@ -158,6 +158,8 @@ pub struct MethodPurge {
     pub drops: Drops,
     /// Who may.
     pub from: PurgeFrom,
+    /// Where it is written.
+    pub span: Span,
 }
 
 /// What a purge drops.
@@ -247,7 +249,7 @@ pub struct BanRule {
 }
 
 /// Who may drop pages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeFrom {
     /// Everybody who gets as far.
     All,
