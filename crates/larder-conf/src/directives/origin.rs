@@ -433,7 +433,8 @@ pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -
             .label(format!("the last word must be {}", values::TIME))
     })?;
     if statuses.is_empty() {
-        origin.cache.valid.extend([200, 301, 302].map(|status| CacheValid { status: Some(status), ttl }));
+        let valid = |status| CacheValid { status: Some(status), ttl, span: last.span };
+        origin.cache.valid.extend([200, 301, 302].map(valid));
     }
     for word in statuses {
         let status = match word.text.as_str() {
@@ -447,7 +448,7 @@ pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -
                 }
             },
         };
-        origin.cache.valid.push(CacheValid { status, ttl });
+        origin.cache.valid.push(CacheValid { status, ttl, span: word.span });
     }
     Ok(())
 }

@@ -9,8 +9,10 @@ mod answering;
 mod blocks;
 mod condition;
 mod crowd;
+mod failures;
 mod headers;
 mod identity;
+mod idle;
 mod key;
 mod logins;
 mod open_purge;
@@ -36,11 +38,13 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     key::lint(&cached, &mut found);
     overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
+    failures::lint(http, &cached, &mut found);
     logins::lint(&cached, &mut found);
     purge::lint(http, &cached, &mut found);
     open_purge::lint(http, &mut found);
     redirected::lint(http, &cached, &mut found);
-    unbuffered::lint(http, &mut found);
+    unbuffered::lint(http, &cached, &mut found);
+    idle::lint(http, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);
         condition::lint(&server.script, &mut found);

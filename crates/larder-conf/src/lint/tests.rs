@@ -1,4 +1,5 @@
 mod purges;
+mod stores;
 
 use std::path::Path;
 
@@ -367,29 +368,6 @@ fn folders_that_lead_out_of_themselves() {
     ]);
 }
 
-#[test]
-fn crowds_that_a_lock_does_not_hold() {
-    each_says(&[
-        (
-            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_lock on; }",
-            "\"fastcgi_cache_lock\" is for pages that are not there yet",
-        ),
-        (
-            "proxy_cache_lock on; proxy_cache_use_stale updating;
-             location / { proxy_pass http://b; proxy_cache p; proxy_cache_use_stale error timeout; }",
-            "\"proxy_cache_lock\" is for pages that are not there yet",
-        ),
-    ]);
-    each_is_silent(&[
-        "location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
-        "location / { fastcgi_pass unix:/a; fastcgi_cache_lock on; }",
-        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_lock on; fastcgi_cache_use_stale error updating; }",
-        "proxy_cache_lock on; proxy_cache_use_stale updating; location / { proxy_pass http://b; proxy_cache p; }",
-        "proxy_cache_lock on; location / { proxy_pass http://b; proxy_cache p; proxy_cache_lock off; }",
-        "proxy_cache_lock on; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
-    ]);
-}
-
 /// A server with PHP behind `way`, whose cache has this key.
 fn script(way: &str, key: &str) -> String {
     format!(
@@ -513,31 +491,6 @@ fn keys_that_know_the_page() {
         "map $request_uri $page { ~^([^?]*)\\? $1; default $request_uri; } map $page $short { default $page; }";
     let mapped = http(&format!("{mapped} server {{ listen 80; {} }}", script(fallback, "$host$uri$short")));
     assert_eq!(said(&mapped), Vec::<String>::new());
-}
-
-#[test]
-fn caches_that_store_nothing() {
-    let nothing = "nothing is stored here: \"proxy_buffering\" is off";
-    each_says(&[
-        ("location / { proxy_buffering off; proxy_pass http://b; proxy_cache p; }", nothing),
-        ("proxy_buffering off; location / { proxy_pass http://b; proxy_cache p; }", nothing),
-        (
-            "proxy_buffering off; proxy_cache p; location / { proxy_pass http://b; } location /a { proxy_pass http://b; }",
-            nothing,
-        ),
-        (
-            "location / { fastcgi_buffering off; fastcgi_pass unix:/a; fastcgi_cache z; }",
-            "nothing is stored here: \"fastcgi_buffering\" is off",
-        ),
-    ]);
-    each_is_silent(&[
-        // What streams is kept out of the cache of the rest.
-        "proxy_cache p; location / { proxy_pass http://b; } location /events { proxy_buffering off; proxy_pass http://b; }",
-        "location / { proxy_pass http://b; proxy_cache p; location /events { proxy_pass http://b; proxy_buffering off; } }",
-        "location / { proxy_buffering off; proxy_cache off; proxy_pass http://b; }",
-        "location / { proxy_buffering off; fastcgi_pass unix:/a; fastcgi_cache z; }",
-        "location / { proxy_request_buffering off; proxy_pass http://b; proxy_cache p; }",
-    ]);
 }
 
 #[test]

@@ -264,6 +264,8 @@ pub struct CacheValid {
     pub status: Option<u16>,
     /// How long; zero is not cached.
     pub ttl: Duration,
+    /// Where the status is written, or the time alone.
+    pub span: Span,
 }
 
 /// `*_cache_use_stale`. The field names are nginx's words.
