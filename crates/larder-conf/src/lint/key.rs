@@ -12,6 +12,7 @@ use super::{Cached, variables};
 
 pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     for place in cached {
+        never_again(place, found);
         body(place, found);
         scheme(place, found);
         host(place, cached, found);
@@ -25,6 +26,27 @@ fn key_span(place: &Cached<'_>) -> crate::Span {
 
 fn has(place: &Cached<'_>, names: &[&str]) -> bool {
     place.key_variables().iter().any(|name| names.contains(name))
+}
+
+/// Warns of a key that no second request has.
+fn never_again(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
+    let kind = |name: &str| match name {
+        _ if EACH_REQUEST.contains(&name) => Some("request"),
+        _ if EACH_CONNECTION.contains(&name) => Some("connection"),
+        _ => None,
+    };
+    let Some((name, each)) = place.key_variables().into_iter().find_map(|name| Some((name, kind(name)?))) else {
+        return;
+    };
+    let but = if each == "request" { "" } else { " by another visitor" };
+    found.push(
+        *Diagnostic::warning(format!(
+            "no page is found again{but}: the key has ${name}, which is another for each {each}"
+        ))
+        .at(key_span(place))
+        .label("what is stored here is of no use to the next request, and fills the zone")
+        .help(format!("take ${name} out of \"{}_cache_key\"", place.prefix)),
+    );
 }
 
 /// Warns of cached answers to POST: two forms sent to one address have two answers.
@@ -108,11 +130,15 @@ fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) 
         return;
     }
     let prefix = place.prefix;
+    let mend = match &place.origin.cache.key {
+        Some(_) => format!("add $host to \"{prefix}_cache_key\""),
+        None => format!("write \"{prefix}_cache_key $scheme$host$request_uri;\""),
+    };
     found.push(
         *Diagnostic::warning("a page of one host is shown for another: the key has no $host")
             .at(key_span(place))
             .label("the origin is told the host, and what it answers is kept without it")
-            .help(format!("add $host to \"{prefix}_cache_key\", which then has to be written out")),
+            .help(mend),
     );
 }
 
@@ -154,6 +180,8 @@ fn tells_host(place: &Cached<'_>) -> bool {
     }
 }
 
+const EACH_REQUEST: [&str; 2] = ["request_id", "msec"];
+const EACH_CONNECTION: [&str; 3] = ["connection", "remote_port", "realip_remote_port"];
 const SCHEME: [&str; 4] = ["scheme", "https", "server_port", "http_x_forwarded_proto"];
 /// Variables of the host that are not the field.
 const NAMES: [&str; 2] = ["host", "server_name"];

@@ -321,6 +321,36 @@ fn what_the_key_lacks() {
 }
 
 #[test]
+fn keys_that_no_second_request_has() {
+    each_says(&[
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$request_uri$request_id; }",
+            "no page is found again: the key has $request_id, which is another for each request",
+        ),
+        (
+            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_key $msec$host$request_uri; }",
+            "no page is found again: the key has $msec",
+        ),
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $remote_addr:$remote_port$request_uri; }",
+            "no page is found again by another visitor: the key has $remote_port, which is another for each connection",
+        ),
+        (
+            "proxy_cache_key $connection$host$request_uri; location / { proxy_pass http://b; proxy_cache p; }",
+            "the key has $connection, which",
+        ),
+    ]);
+    each_is_silent(&[
+        // The same for a while, or for some.
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$request_uri$remote_addr; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$request_uri$http_connection; }",
+        "set $page $request_uri; if ($arg_fresh) { set $page $request_id; }
+         location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$page; }",
+        "proxy_cache_key $request_id; location / { proxy_pass http://b; }",
+    ]);
+}
+
+#[test]
 fn hosts_that_anybody_may_write() {
     let said = "the origin is told $http_host";
     each_says(&[
