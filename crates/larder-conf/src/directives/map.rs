@@ -35,7 +35,7 @@ fn map(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
 fn entry(map: &mut Map, seen: &mut HashSet<String>, line: &Directive) -> Outcome {
     let name = &line.name;
     if line.block.is_some() {
-        return Err(Diagnostic::error("unexpected \"{\"").at(name.span).label("a line in a map is \"value result;\""));
+        return Err(Diagnostic::error("unexpected \"{\"").at(name.span).label(LINE));
     }
     match (name.text.as_str(), line.args.len()) {
         ("hostnames", 0) => {
@@ -48,9 +48,7 @@ fn entry(map: &mut Map, seen: &mut HashSet<String>, line: &Directive) -> Outcome
         }
         (_, 1) => {}
         _ => {
-            return Err(Diagnostic::error("invalid number of the map parameters")
-                .at(line.span())
-                .label("a line in a map is \"value result;\"; one with spaces needs quotes"));
+            return Err(Diagnostic::error("invalid number of the map parameters").at(line.span()).label(LINE));
         }
     }
     let value = line.template(0)?;
@@ -84,6 +82,8 @@ fn entry(map: &mut Map, seen: &mut HashSet<String>, line: &Directive) -> Outcome
     map.entries.push(MapEntry { key, value, span: line.span() });
     Ok(())
 }
+
+const LINE: &str = "a line in a map is \"value result;\"; what has spaces, \";\" or \"{\" needs quotes";
 
 fn is_hostname_or_wildcard(text: &str) -> bool {
     let rest = text.strip_prefix("*.").or_else(|| text.strip_suffix(".*")).or_else(|| text.strip_prefix('.'));

@@ -22,11 +22,11 @@ pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnosti
 }
 
 /// Variables that tell visitors apart.
-struct Identities(BTreeSet<String>);
+pub(super) struct Identities(BTreeSet<String>);
 
 impl Identities {
     /// nginx's variables of this kind, and those that maps and `set` make of them.
-    fn of(http: &Http) -> Identities {
+    pub(super) fn of(http: &Http) -> Identities {
         let mut identities = Identities(BTreeSet::new());
         // One variable may be made of another: each round finds those that are one step further.
         loop {
@@ -182,7 +182,7 @@ fn a_session<'a>(template: &'a Template, identities: &Identities, has_login: boo
 }
 
 /// Whether a variable tells who is logged in, and is not a switch such as `$cookie_nocache`.
-fn tells_a_session(name: &str, identities: &Identities) -> bool {
+pub(super) fn tells_a_session(name: &str, identities: &Identities) -> bool {
     match name.strip_prefix("cookie_") {
         Some(cookie) => SESSIONS.iter().any(|word| cookie.contains(word)),
         None => NAMES.contains(&name) || identities.0.contains(name),
@@ -208,17 +208,20 @@ fn passed_on(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagno
         return;
     }
     let prefix = place.prefix;
-    found.push(
-        *Diagnostic::warning(format!(
-            "the origin is told who asks by {header}, and what it answers is kept for everybody: ${name} is neither in \
+    let mut warning = *Diagnostic::warning(format!(
+        "the origin is told who asks by {header}, and what it answers is kept for everybody: ${name} is neither in \
              the key nor in \"{prefix}_no_cache\""
-        ))
-        .at(value.span)
-        .label("a page made for one visitor may be shown to others")
-        .help(format!(
-            "add \"{prefix}_no_cache ${name}\" and \"{prefix}_cache_bypass ${name}\", or ${name} to \"{prefix}_cache_key\""
-        )),
-    );
+    ))
+    .at(value.span)
+    .label("a page made for one visitor may be shown to others")
+    .help(format!(
+        "add \"{prefix}_no_cache ${name}\" and \"{prefix}_cache_bypass ${name}\", or ${name} to \"{prefix}_cache_key\""
+    ));
+    // What passes it on is mostly in the usual "fastcgi_params", and not to be changed there.
+    if let (Some(login), "remote_user") = (&settings.access.auth_basic, name) {
+        warning.related.push((login.span, "visitors log in by this".to_owned()));
+    }
+    found.push(warning);
 }
 
 /// Warns of a variable whose name says that it switches the cache off, and that no cache of the server reads.

@@ -1,23 +1,29 @@
 //! Warns of cookies that are hidden where people log in: their session never reaches them.
 
 use crate::diagnostic::Diagnostic;
-use crate::model::{Handler, Location, OriginSettings, Rewrite, Server};
+use crate::model::{Handler, Http, Location, Matcher, OriginSettings, Rewrite, Server};
 
 use super::answering::takes_all_php;
+use super::identity::{Identities, tells_a_session};
 use super::sources::texts;
 use super::{Cached, each_location, each_step, variables};
 
-pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    let identities = Identities::of(http);
     for place in cached {
-        let is_all_php =
-            matches!(place.location.handler, Handler::FastCgi(_)) && takes_all_php(&place.location.matcher);
-        if !is_all_php || !hides_cookies(place.origin) || refuses_forms(place) || is_elsewhere(place.server) {
+        let of_whom = match &place.location.matcher {
+            matcher if takes_all_php(matcher) => "what all PHP answers",
+            // Of files, or of an application where nobody logs in, unless the cache looks at who does.
+            Matcher::Prefix { path, .. } if path == "/" && minds_sessions(place, &identities) => "all that is answered",
+            _ => continue,
+        };
+        if !hides_cookies(place.origin) || refuses_forms(place) || is_elsewhere(place.server) {
             continue;
         }
         let prefix = place.prefix;
         found.push(
             *Diagnostic::warning(format!(
-                "nobody can log in here: \"{prefix}_hide_header\" takes Set-Cookie from what all PHP answers, to a login too"
+                "nobody can log in here: \"{prefix}_hide_header\" takes Set-Cookie from {of_whom}, to a login too"
             ))
             .at(place.zone.span)
             .label("what is stored here has no cookie even without that")
@@ -27,6 +33,11 @@ pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
             )),
         );
     }
+}
+
+/// Whether the cache asks for the session of who asks.
+fn minds_sessions(place: &Cached<'_>, identities: &Identities) -> bool {
+    place.key_variables().into_iter().chain(place.guard_variables()).any(|name| tells_a_session(name, identities))
 }
 
 fn hides_cookies(origin: &OriginSettings) -> bool {

@@ -39,7 +39,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     overwritten::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
     failures::lint(http, &cached, &mut found);
-    logins::lint(&cached, &mut found);
+    logins::lint(http, &cached, &mut found);
     purge::lint(http, &cached, &mut found);
     open_purge::lint(http, &mut found);
     redirected::lint(http, &cached, &mut found);

@@ -538,6 +538,36 @@ fn cookies_that_are_hidden_from_who_logs_in() {
         let found = said(&server(&server_says));
         assert!(matches!(&found[..], [one] if one.contains(expected)), "{server_says}\n{found:#?}");
     }
+    let proxied = "proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_hide_header Set-Cookie;";
+    each_says(&[
+        (
+            &format!("location ~ \\.php$ {{ {proxied} }}"),
+            "\"proxy_hide_header\" takes Set-Cookie from what all PHP answers",
+        ),
+        (
+            &format!("location / {{ {proxied} proxy_no_cache $cookie_session; proxy_cache_bypass $cookie_session; }}"),
+            "\"proxy_hide_header\" takes Set-Cookie from all that is answered, to a login too",
+        ),
+        (
+            &format!(
+                "set $skip 0; if ($http_cookie ~ logged_in) {{ set $skip 1; }}
+                 location / {{ {proxied} proxy_no_cache $skip; proxy_cache_bypass $skip; }}"
+            ),
+            "nobody can log in here",
+        ),
+    ]);
+    each_is_silent(&[
+        // Files, as far as anybody knows.
+        &format!("location / {{ {proxied} }}"),
+        &format!("location / {{ {proxied} proxy_cache_bypass $cookie_nocache; proxy_no_cache $cookie_nocache; }}"),
+        &format!(
+            "location /files/ {{ {proxied} proxy_no_cache $cookie_session; proxy_cache_bypass $cookie_session; }}"
+        ),
+        &format!(
+            "location /login {{ proxy_pass http://b; }}
+             location / {{ {proxied} proxy_no_cache $cookie_session; proxy_cache_bypass $cookie_session; }}"
+        ),
+    ]);
     for server_says in [
         // Nobody logs in here, or elsewhere.
         format!("location ~ \\.php$ {{ {hidden} limit_except GET {{ deny all; }} }}"),
