@@ -13,6 +13,7 @@ use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
 use crate::varnishstat::options::{self as stat_options, OptionsError as StatError, Varnishstat};
 use crate::vsl::options::OptionsError as LogError;
+use larder_source::nearest;
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +150,9 @@ pub enum CliError {
     /// An unknown letter, or a word in place of an option.
     #[error("invalid option: \"{0}\"")]
     InvalidOption(String),
+    /// A first word that is neither a command nor an option, and what may be meant.
+    #[error("unknown command: \"{0}\"{1}")]
+    UnknownCommand(String, String),
     /// An option without its value.
     #[error("option \"{option}\" requires {what}")]
     MissingValue {
@@ -202,8 +206,16 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),
+        Some(word) if !word.starts_with('-') => Err(unknown_command(word)),
         _ => parse_nginx(&args, Asked::default()),
     }
+}
+
+fn unknown_command(word: &str) -> CliError {
+    let meant = ELSEWHERE.iter().find(|(other, _)| *other == word).map(|(_, meant)| *meant);
+    let hint = meant.or_else(|| nearest(word, COMMANDS.into_iter()));
+    let hint = hint.map(|hint| format!("; did you mean \"{hint}\"?")).unwrap_or_default();
+    CliError::UnknownCommand(word.to_owned(), hint)
 }
 
 /// What has been asked for so far.
@@ -387,6 +399,31 @@ fn lossy(word: &OsStr) -> String {
     word.to_string_lossy().into_owned()
 }
 
+const COMMANDS: [&str; 12] = [
+    "serve",
+    "check",
+    "cache",
+    "why",
+    "explain",
+    "purge",
+    "log",
+    "varnishd",
+    "varnishstat",
+    "varnishlog",
+    "varnishncsa",
+    "help",
+];
+/// What other programs call it.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("lint", "check"),
+    ("test", "check"),
+    ("configtest", "check"),
+    ("validate", "check"),
+    ("stop", "-s stop"),
+    ("quit", "-s quit"),
+    ("reload", "-s reload"),
+    ("reopen", "-s reopen"),
+];
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
 
 #[cfg(test)]
@@ -479,7 +516,7 @@ mod tests {
     #[test]
     fn what_nginx_refuses_is_refused_in_its_words() {
         for (line, expected) in [
-            ("start", "invalid option: \"start\""),
+            ("-q start", "invalid option: \"start\""),
             ("-x", "invalid option: \"x\""),
             ("-tx", "invalid option: \"x\""),
             ("-s", "option \"-s\" requires parameter"),
@@ -500,6 +537,26 @@ mod tests {
             ("cache clear a b", "invalid option: \"b\""),
         ] {
             assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_first_word_is_a_command() {
+        for (line, hint) in [
+            ("start", ""),
+            ("lint", "; did you mean \"check\"?"),
+            ("lint a.conf", "; did you mean \"check\"?"),
+            ("reload", "; did you mean \"-s reload\"?"),
+            ("chekc", "; did you mean \"check\"?"),
+            ("explian http://a/", "; did you mean \"explain\"?"),
+            ("logs", "; did you mean \"log\"?"),
+        ] {
+            let word = line.split(' ').next().unwrap();
+            assert_eq!(parsed(line), Err(format!("unknown command: \"{word}\"{hint}")), "{line}");
+        }
+        for command in COMMANDS {
+            let known = parse([OsString::from(command)]);
+            assert!(!matches!(known, Err(CliError::UnknownCommand(..))), "{command}: {known:?}");
         }
     }
 
