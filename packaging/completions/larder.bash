@@ -14,9 +14,9 @@ _larder() {
     case ${COMP_WORDS[1]} in
     serve) options='--listen --print-config' ;;
     cache) options='ls stat bans verify clear -p -c' ;;
-    why) options='--json -p -c --pid -n' ;;
-    explain) options='-X -H --from --json -p -c --pid -n' ;;
-    purge) options='--tag --prefix --match --host --ban --all --soft --zone -p -c --pid -n' ;;
+    why) options='--json -p -c --pid -n --listen' ;;
+    explain) options='-X -H --from --json -p -c --pid -n --listen' ;;
+    purge) options='--tag --prefix --match --host --ban --all --soft --zone -p -c --pid -n --listen' ;;
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c --pid -n -r' ;;
     varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
     varnishstat) options='-1 -j -x -l -f -I -X -n -t -V -h' ;;

@@ -15,7 +15,7 @@ complete -c larder -n "not __fish_seen_subcommand_from $commands" -a help -d 'He
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -s t -d 'Check the configuration'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -s s -x -a 'stop quit reopen reload' -d 'Send a signal'
 complete -c larder -s c -r -d 'Configuration file'
-complete -c larder -n "__fish_seen_subcommand_from serve" -l listen -x -d 'Address'
+complete -c larder -n "__fish_seen_subcommand_from serve why explain purge" -l listen -x -d 'Address of larder serve'
 complete -c larder -n "__fish_seen_subcommand_from serve" -l print-config -d 'Print the configuration'
 complete -c larder -n "__fish_seen_subcommand_from cache" -a 'ls stat bans verify clear'
 complete -c larder -n "__fish_seen_subcommand_from why explain log" -l json -d 'As JSON'

@@ -53,6 +53,8 @@ Server:
   -c, -p, -g        : the configuration of the server, as for \"larder -h\"
   --pid FILE        : its pid file
   -n FOLDER         : a \"larder varnishd\", by its folder
+  -l, --listen ADDRESS
+                    : a \"larder serve\", by the address that it listens at: 8080, 127.0.0.1:8080
   --json            : the answer for programs
 ";
 
@@ -66,7 +68,10 @@ mod tests {
             [(Verb::Why, "larder why", "--tag"), (Verb::Explain, "--from", "--tag"), (Verb::Purge, "--zone", "--from")]
         {
             let text = text(verb);
-            assert!(text.contains(has) && text.contains("--pid") && !text.contains(has_not), "{text}");
+            assert!(
+                text.contains(has) && text.contains("--pid") && text.contains("--listen") && !text.contains(has_not),
+                "{text}"
+            );
         }
     }
 }
