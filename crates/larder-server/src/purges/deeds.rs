@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use larder_cache::{Condition, How, Object, Selection, TooLong, UriTest, Zone};
 use larder_http::Time;
+use larder_vcl::bans::BanError;
 
-use crate::bans;
+use crate::bans::{self, Refused};
 use crate::vsl::Plain;
 
 use super::{Uri, What};
@@ -119,7 +120,13 @@ pub fn in_zones<'z>(meant: &[Meant], zones: impl IntoIterator<Item = &'z Arc<Zon
 
 /// The ban of these words.
 pub fn ban<W: AsRef<str>>(words: &[W]) -> Result<Meant, String> {
-    bans::of_words(words).map(Meant::Banned).map_err(|refused| refused.to_string())
+    bans::of_words(words).map(Meant::Banned).map_err(|refused| match refused {
+        // Varnish's words are for who knows its bans.
+        Refused::Words(
+            BanError::Empty | BanError::NoField | BanError::NoOperator | BanError::NoOperand | BanError::NoAnd(_),
+        ) => format!("{refused} Write FIELD OPERATOR VALUE with spaces, as \"obj.age > 1h\""),
+        Refused::Words(_) | Refused::Regex(_) => refused.to_string(),
+    })
 }
 
 /// Tags in lists that a disk can note.
@@ -193,6 +200,18 @@ mod tests {
             for part in parts {
                 zone.purge_selected(Selection::Tags(part), How::Hard, Time(1)).expect("it can be noted");
             }
+        }
+    }
+
+    #[test]
+    fn a_ban_without_its_form_is_told_the_form() {
+        for (text, why) in [
+            ("obj.age>1h", "Expected comparison operator. Write FIELD OPERATOR VALUE with spaces, as \"obj.age > 1h\""),
+            ("obj.age >1h", "Expected second operand. Write FIELD OPERATOR VALUE with spaces, as \"obj.age > 1h\""),
+            ("obj.size > 1", "Unknown or unsupported field \"obj.size\""),
+        ] {
+            let words: Vec<&str> = text.split(' ').collect();
+            assert_eq!(ban(&words).err().as_deref(), Some(why), "{text}");
         }
     }
 
