@@ -437,8 +437,8 @@ impl Builder {
                     Map::default()
                 }
             };
-            let (spans, span, volatile) =
-                (map.entries.iter().map(|entry| entry.span).collect(), map.span, map.volatile);
+            let span = map.default.as_ref().map_or(map.span, |default| default.span);
+            let (spans, volatile) = (map.entries.iter().map(|entry| entry.span).collect(), map.volatile);
             self.site.variables.maps.push(MapPart { source, table, regexes, values, default, volatile, spans, span });
         }
     }

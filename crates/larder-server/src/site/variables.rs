@@ -72,7 +72,7 @@ pub struct MapPart {
     pub volatile: bool,
     /// The place of each entry.
     pub spans: Vec<Span>,
-    /// Its own place.
+    /// The place of its default, or of the whole without one.
     pub span: Span,
 }
 
