@@ -81,7 +81,7 @@ mod zones;
 pub use assemble::check;
 pub use logs::LogFiles;
 pub use material::Material;
-pub use pressure::has_little_memory;
+pub use pressure::{Group as MemoryGroup, has_little_memory};
 pub use serving::{Counted, CountedZone, Descriptors, Serving, ServingOptions};
 pub use site::Vcl;
 pub use stats::Sums;

@@ -3,7 +3,7 @@
 //! It is one foreground process, with a configuration that it writes itself; `--print-config` prints it.
 
 mod detect;
-mod fpm;
+pub mod fpm;
 mod memory;
 mod nginx_conf;
 mod own_fpm;

@@ -7,6 +7,7 @@ mod response;
 use bytes::{BufMut, Bytes, BytesMut};
 
 pub use params::{ParamStart, append_param, params};
+use records::{Part, Records};
 pub(crate) use response::Response;
 
 /// Encodes the parameters of a request as name-value pairs, in this order.
@@ -16,6 +17,24 @@ pub fn encode_params<N: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: impl IntoIterator<It
         append_param(name.as_ref(), value.as_ref(), &mut out);
     }
     out.into()
+}
+
+/// A whole request without a body, for who asks once and reads until the connection is closed.
+pub fn whole_request(params: &[u8]) -> Bytes {
+    opening(params, false, false)
+}
+
+/// What the script wrote to stdout, in all the bytes of a response. `None` if the response is cut or is no FastCGI.
+pub fn whole_stdout(response: &[u8]) -> Option<Vec<u8>> {
+    let (mut records, mut at, mut stdout) = (Records::new(), 0, Vec::new());
+    loop {
+        match records.next(response, &mut at).ok()? {
+            Part::Stdout(content) => stdout.extend_from_slice(response.get(content)?),
+            Part::StdoutEnd | Part::Stderr { .. } => {}
+            Part::End { protocol: 0, .. } => return Some(stdout),
+            Part::End { .. } | Part::More => return None,
+        }
+    }
 }
 
 /// The records before the body: BEGIN_REQUEST, PARAMS and the empty PARAMS. If there is no body, its end follows.
@@ -176,6 +195,25 @@ mod tests {
                 assert_eq!(records(&opened).last(), Some(&if has_body { (4, vec![]) } else { (5, vec![]) }));
             }
         }
+    }
+
+    #[test]
+    fn a_whole_response_has_a_stdout() {
+        let stdout = |text: &str| [&[1, 6, 0, 1, 0, text.len() as u8, 2, 0], text.as_bytes(), &[0, 0]].concat();
+        let stderr = [1, 7, 0, 1, 0, 1, 0, 0, b'e'].to_vec();
+        let end = |protocol: u8| vec![1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, protocol, 0, 0, 0];
+        for (records, expected) in [
+            (vec![stdout("Status: 200"), stderr.clone(), stdout("\r\n\r\nx"), end(0)], Some("Status: 200\r\n\r\nx")),
+            (vec![end(0)], Some("")),
+            (vec![stdout("a")], None),
+            (vec![stdout("a"), end(2)], None),
+            (vec![b"HTTP/1.1 400 Bad Request\r\n".to_vec()], None),
+            (vec![], None),
+        ] {
+            let found = whole_stdout(&records.concat()).map(|bytes| String::from_utf8(bytes).expect("it is text"));
+            assert_eq!(found.as_deref(), expected);
+        }
+        assert_eq!(whole_request(b""), opening(b"", false, false));
     }
 
     #[test]

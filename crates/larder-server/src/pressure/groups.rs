@@ -21,14 +21,30 @@ impl Group {
         of(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
     }
 
+    /// The groups of a process whose `/proc/PID/cgroup` has this text.
+    pub fn named_in(groups: &str) -> Vec<Self> {
+        of(groups)
+    }
+
     /// The limit in bytes, if there is one below `machine`.
     pub fn limit(&self, machine: u64) -> Option<u64> {
+        self.limit_by(machine, |path| fs::read_to_string(path).ok())
+    }
+
+    /// The same where `read` reads the files.
+    pub fn limit_by(&self, machine: u64, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
         let files: &[&str] = match self.version {
             Version::One => &["memory.limit_in_bytes"],
             // Memory beyond `high` is throttled until nothing moves, so it is a limit too.
             Version::Two => &["memory.max", "memory.high"],
         };
-        files.iter().filter_map(|file| bytes(&self.read(file)?)).filter(|&bytes| bytes < machine).min()
+        let found = files.iter().filter_map(|file| bytes(&read(&self.path(file))?));
+        found.filter(|&bytes| bytes < machine).min()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &str {
+        &self.folder
     }
 
     /// How many bytes of the limit are used by all processes of the group, without what can be dropped because it is
@@ -43,7 +59,11 @@ impl Group {
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        fs::read_to_string(format!("{}/{file}", self.folder)).ok()
+        fs::read_to_string(self.path(file)).ok()
+    }
+
+    fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.folder)
     }
 }
 

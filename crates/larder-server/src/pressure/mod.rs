@@ -22,6 +22,7 @@ use crate::log::main::MainLog;
 pub use decide::Stage;
 use decide::{Decision, Limit, Look};
 pub use gate::{Admission, Counts, Gate};
+pub use groups::Group;
 use measure::Meter;
 pub use measure::for_pages;
 use speech::{Facts, Speech};

@@ -48,27 +48,37 @@ fn sockets(folder: &Path) -> Vec<PathBuf> {
 
 /// Whether something at `address` speaks FastCGI: asks it for the number of connections that it accepts.
 fn answers(address: &Address) -> bool {
-    let ask = || -> io::Result<[u8; 2]> {
-        match address {
+    let answer = address.connect().and_then(question);
+    answer.is_ok_and(|answer| answer == [FCGI_VERSION, FCGI_GET_VALUES_RESULT])
+}
+
+/// A connection to a php-fpm.
+pub trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+impl Address {
+    /// Connects. Each read and write may take a second.
+    pub fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                question(stream)
+                Ok(Box::new(stream))
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                question(stream)
+                Ok(Box::new(stream))
             }
         }
-    };
-    ask().is_ok_and(|answer| answer == [FCGI_VERSION, FCGI_GET_VALUES_RESULT])
+    }
 }
 
 /// Sends FCGI_GET_VALUES and returns version and type of the record that comes back.
-fn question(mut stream: impl Read + Write) -> io::Result<[u8; 2]> {
+fn question(mut stream: Box<dyn Stream>) -> io::Result<[u8; 2]> {
     // The head of 8 bytes: version, type, id 0, length 16, no padding; then a name of 14 bytes, no value.
     let head = [FCGI_VERSION, FCGI_GET_VALUES, 0, 0, 0, 16, 0, 0, 14, 0];
     stream.write_all(&[&head[..], b"FCGI_MAX_CONNS"].concat())?;
