@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
 use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
+use crate::doctor::options::{self as doctor_options, Doctor, OptionsError as DoctorError};
 use crate::serve_socket;
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
@@ -34,6 +35,8 @@ pub enum Command {
     Ask(Ask),
     /// `log ...`: follow the requests of a running server.
     Log(Log),
+    /// `doctor`: look at this machine.
+    Doctor(Doctor),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
     /// `varnishstat ...`: varnishstat's command line.
@@ -55,6 +58,8 @@ pub enum Show {
     Help,
     /// `-h` behind one of these words.
     AskHelp(Verb),
+    /// `doctor -h`.
+    DoctorHelp,
 }
 
 /// A check of a configuration.
@@ -173,6 +178,9 @@ pub enum CliError {
     /// Options of `log` that cannot be.
     #[error("{0}")]
     Log(#[from] RequestsError),
+    /// Options of `doctor` that cannot be.
+    #[error("{0}")]
+    Doctor(DoctorError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
@@ -199,6 +207,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
             Ok(asked.map_or(Command::Show(Show::AskHelp(verb)), Command::Ask))
         }
         Some("log") => Ok(Command::Log(requests_options::parse(&args[1..])?)),
+        Some("doctor") => {
+            let asked = doctor_options::parse(&args[1..]).map_err(CliError::Doctor)?;
+            Ok(asked.map_or(Command::Show(Show::DoctorHelp), Command::Doctor))
+        }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),

@@ -10,6 +10,7 @@ use crate::cli::NoEffect;
 use crate::hostname::hostname;
 use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
+use crate::remark::Remark;
 use crate::serving::{self, Material};
 use crate::vcls;
 
@@ -55,6 +56,15 @@ pub struct Configuration {
 pub struct Rejected {
     /// Every error, with its place.
     pub rendered: String,
+    /// The same, one by one.
+    pub remarks: Vec<Remark>,
+}
+
+impl Rejected {
+    /// Rejected for these reasons.
+    pub fn of(diagnostics: &[Diagnostic], sources: &Sources) -> Rejected {
+        Rejected { rendered: render(diagnostics, sources), remarks: Remark::of(diagnostics, sources) }
+    }
 }
 
 impl Surroundings {
@@ -109,6 +119,11 @@ impl Configuration {
         Ok(Configuration { stamps: loader.stamps, ..configuration })
     }
 
+    /// Reads and checks a configuration by a loader.
+    pub fn by_loader(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
+        Configuration::load(surroundings, loader, &mut OwnFiles::new())
+    }
+
     /// Reads and checks a configuration out of memory.
     pub fn from_memory(surroundings: Surroundings, mut files: MemoryLoader) -> Result<Configuration, Rejected> {
         Configuration::load(surroundings, &mut files, &mut OwnFiles::new())
@@ -128,6 +143,11 @@ impl Configuration {
         parse(surroundings, &mut DiskLoader::default()).map(|loaded| loaded.config)
     }
 
+    /// The configuration of files that can be read, whether or not it can be used: nobody looks at certificates and VCLs.
+    pub fn parsed(surroundings: &Surroundings, loader: &mut dyn Loader) -> Option<Config> {
+        parse(surroundings, loader).ok().map(|loaded| loaded.config)
+    }
+
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.
     pub fn pid_file(surroundings: &Surroundings) -> Result<PathBuf, Rejected> {
         Self::glance(surroundings).map(|config| pid_file(&config))
@@ -145,7 +165,7 @@ impl Configuration {
 
     /// The refusal of this configuration for the reasons in `diagnostics`.
     pub fn reject(&self, diagnostics: &[Diagnostic]) -> Rejected {
-        Rejected { rendered: self.render(diagnostics) }
+        Rejected::of(diagnostics, &self.sources)
     }
 
     /// Warnings and notices as text, in the order of the files.
@@ -187,13 +207,13 @@ impl Configuration {
                 None => &mut *loader,
             };
             let (vcl, said) =
-                vcls::read(&used, &config, loader, &mut sources).map_err(|rendered| Rejected { rendered })?;
+                vcls::read(&used, &config, loader, &mut sources).map_err(|errors| Rejected::of(&errors, &sources))?;
             material.add_vcl(used.file.value, vcl);
             notices.extend(said);
         }
         let (errors, more) = serving::check(&config, &material);
         if !errors.is_empty() {
-            return Err(Rejected { rendered: render(&errors, &sources) });
+            return Err(Rejected::of(&errors, &sources));
         }
         notices.extend(more);
         notices.extend(notices_about(&config, surroundings.is_root));
@@ -217,7 +237,7 @@ fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_
     larder_conf::load(&surroundings.conf_file, &options, loader).map_err(|mut failed| {
         // With errors to fix, directives without effect are not worth mentioning.
         failed.diagnostics.retain(|one| one.severity != Severity::NoEffect);
-        Rejected { rendered: render(&failed.diagnostics, &failed.sources) }
+        Rejected::of(&failed.diagnostics, &failed.sources)
     })
 }
 

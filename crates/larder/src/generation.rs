@@ -110,6 +110,6 @@ pub fn find_account(configuration: &Configuration) -> Result<Option<Account>, Re
             Some(user) => diagnostic.at(user.span),
             None => diagnostic,
         };
-        Rejected { rendered: configuration.render(&[*diagnostic]) }
+        configuration.reject(&[*diagnostic])
     })
 }

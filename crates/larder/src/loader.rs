@@ -51,7 +51,7 @@ impl Loader for DiskLoader {
 
 /// The paths that match `pattern`, as in `glob(3)`: sorted by bytes, and hidden files only if the pattern has their
 /// dot. A folder that cannot be read has no matches.
-fn glob(pattern: &str) -> Vec<PathBuf> {
+pub fn glob(pattern: &str) -> Vec<PathBuf> {
     let absolute = pattern.starts_with('/');
     let mut found = vec![PathBuf::from(if absolute { "/" } else { "" })];
     let mut parts = pattern.split('/').filter(|part| !part.is_empty()).peekable();

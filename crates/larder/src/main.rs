@@ -9,6 +9,7 @@ mod cli;
 mod configuration;
 mod control;
 mod daemon;
+mod doctor;
 mod folders;
 mod generation;
 mod hostname;
@@ -20,12 +21,15 @@ mod links;
 mod loader;
 mod log;
 mod logs;
+mod machine;
 mod order;
 mod oserror;
 mod paths;
 mod pidfile;
 mod process;
 mod requests_log;
+mod processes;
+mod remark;
 mod run;
 mod scratch;
 mod serve;
@@ -40,6 +44,7 @@ mod supervise;
 mod tell_socket;
 mod told;
 mod transaction_log;
+mod unit;
 mod upgrade;
 mod varnishd;
 mod varnishlog;
@@ -85,6 +90,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
+        Ok(Command::Doctor(asked)) => doctor::run(&asked),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
@@ -97,11 +103,16 @@ fn called(invocation: Invocation) -> ExitCode {
                 CliError::Varnishncsa(_) => "larder varnishncsa -h".to_owned(),
                 CliError::Log(_) => "larder log -h".to_owned(),
                 CliError::Ask(verb, _) => format!("larder {} -h", verb.name()),
+                CliError::Doctor(_) => "larder doctor -h".to_owned(),
                 _ => "larder -h".to_owned(),
             };
             eprintln!("larder: {error}");
             eprintln!("larder: \"{help}\" shows what can be asked for");
-            ExitCode::FAILURE
+            // Where 1 and 2 say what was found, neither may mean that nobody looked.
+            match error {
+                CliError::Doctor(_) => ExitCode::from(3),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::Options;
+use crate::machine::Machine;
 
 /// The folder that relative names in a configuration begin from.
 pub const PREFIX: &str = "/usr/share/larder";
@@ -20,6 +21,12 @@ const CONF_FILE: &str = "/etc/larder/larder.conf";
 pub fn default_conf_file() -> &'static Path {
     let nginx = Path::new(NGINX_CONF_FILE);
     if nginx.exists() { nginx } else { Path::new(CONF_FILE) }
+}
+
+/// The same on a machine.
+pub fn default_conf_file_of(machine: &Machine) -> PathBuf {
+    let nginx = Path::new(NGINX_CONF_FILE);
+    if machine.has(nginx) { nginx.to_owned() } else { CONF_FILE.into() }
 }
 
 /// The paths of this run.

@@ -103,6 +103,13 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// How many connections may wait to be accepted, unless the system allows fewer.
+    pub fn backlog(&self) -> i32 {
+        self.backlog
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {

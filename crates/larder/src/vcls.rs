@@ -4,7 +4,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use larder_conf::model::{Config, VclUse};
-use larder_conf::{Diagnostic, Loader, Severity, Sources, render};
+use larder_conf::{Diagnostic, Loader, Severity, Sources};
 use larder_server::clock;
 use larder_server::objects::Surroundings;
 use larder_server::regex::Regex;
@@ -20,7 +20,7 @@ pub fn read(
     config: &Config,
     loader: &mut dyn Loader,
     sources: &mut Sources,
-) -> Result<(Vcl, Vec<Diagnostic>), String> {
+) -> Result<(Vcl, Vec<Diagnostic>), Vec<Diagnostic>> {
     let options = options(used, config);
     let mut rejected = |found: Vec<Diagnostic>, files: Sources| {
         let mut found = renumbered(found, sources.absorb(files));
@@ -28,7 +28,7 @@ pub fn read(
             // Without a place of its own it is about the file as a whole.
             diagnostic.span = diagnostic.span.or(Some(used.file.span));
         }
-        render(&found, sources)
+        found
     };
     let is_regex = |pattern: &str| Regex::new(pattern, false).map(drop);
     let mut loaded = match larder_vcl::load(&used.file.value, &options, loader, &is_regex) {

@@ -2,6 +2,7 @@
 
 use crate::ask::help as ask_help;
 use crate::cli::Show;
+use crate::doctor::options as doctor;
 use crate::paths;
 use crate::serving::NGINX_VERSION;
 
@@ -13,6 +14,7 @@ pub fn text(show: Show) -> String {
         Show::Build => version + &build(),
         Show::Help => version + &help(),
         Show::AskHelp(verb) => ask_help::text(verb),
+        Show::DoctorHelp => doctor::HELP.to_owned(),
     }
 }
 
@@ -44,6 +46,7 @@ fn help() -> String {
          \x20      larder purge URL...|--tag T|--prefix P|--match REGEX|--host H|--ban BAN|--all [--soft] [--zone Z]\n\
          \x20                   [options of larder why]\n\
          \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
+         \x20      larder doctor [--json] [--no-disk-test] [-p prefix] [-c filename]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -73,6 +76,7 @@ fn help() -> String {
          \x20 explain       : what the running server would do with a request; \"larder explain -h\" shows more\n\
          \x20 purge         : has the running server purge pages; \"larder purge -h\" shows more\n\
          \x20 log           : follows the requests of a running server; \"larder log -h\" shows more\n\
+         \x20 doctor        : looks at this machine and says what will hurt; \"larder doctor -h\" shows more\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

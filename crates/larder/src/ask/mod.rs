@@ -75,7 +75,7 @@ pub fn run(asked: &Ask) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         // It says who tells it, for each of its lines.
-        Err(AskError::Rejected(Rejected { rendered })) => {
+        Err(AskError::Rejected(Rejected { rendered, .. })) => {
             eprint!("{rendered}");
             ExitCode::FAILURE
         }

@@ -1,0 +1,139 @@
+//! Whether PHP keeps what it has compiled.
+
+use std::path::PathBuf;
+
+use super::super::finding::{Finding, Found};
+use super::super::patient::Patient;
+use super::pools::Pool;
+use crate::machine::{Machine, Unread};
+
+/// Looks at `php.ini` and the files beside it, and at the pool.
+pub fn look(patient: &Patient<'_>, found: &mut Found) {
+    for (_, pool) in patient.php().asked(patient.machine) {
+        match state(patient.machine, pool) {
+            Ok(State::On) => found.fine(format!("{}: on", pool.shown())),
+            Ok(State::NotLoaded) => {
+                let mend = match pool.version() {
+                    Some(version) => format!(
+                        "apt-get install php{version}-opcache && phpenmod -v {version} -s fpm opcache && systemctl restart {}",
+                        pool.service()
+                    ),
+                    None => "# install the package of PHP's opcache, and restart php-fpm".to_owned(),
+                };
+                found.add(Finding::warning(format!("{} runs without opcache", pool.shown())).why(WHY).mend(mend));
+            }
+            Ok(State::Off(file)) => {
+                let file = file.display();
+                let mend = format!("sed -i '/opcache.enable\\b/d' {file} && systemctl restart {}", pool.service());
+                found.add(
+                    Finding::warning(format!("opcache is off for {}, by {file}", pool.shown())).why(WHY).mend(mend),
+                );
+            }
+            Err(error) => found.unknown(error),
+        }
+    }
+}
+
+const WHY: &str = "PHP compiles all files of the application at each request: a page takes two or three times as long";
+
+/// What the files say.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    On,
+    NotLoaded,
+    /// By this file.
+    Off(PathBuf),
+}
+
+fn state(machine: &Machine, pool: &Pool) -> Result<State, Unread> {
+    for key in ["php_admin_flag[opcache.enable]", "php_admin_value[opcache.enable]", "php_flag[opcache.enable]"] {
+        if let Some(value) = pool.get(key) {
+            return Ok(if is_off(value) { State::Off(pool.file.clone()) } else { State::On });
+        }
+    }
+    let (main, beside) = match pool.version() {
+        Some(version) => (format!("/etc/php/{version}/fpm/php.ini"), format!("/etc/php/{version}/fpm/conf.d/*.ini")),
+        None => (
+            ["/etc/php.ini", "/usr/local/etc/php/php.ini"]
+                .into_iter()
+                .find(|path| machine.has(path.as_ref()))
+                .unwrap_or("/etc/php.ini")
+                .to_owned(),
+            ["/etc/php.d/*.ini", "/usr/local/etc/php/conf.d/*.ini"]
+                .into_iter()
+                .find(|pattern| !machine.files(pattern).is_empty())
+                .unwrap_or("/etc/php.d/*.ini")
+                .to_owned(),
+        ),
+    };
+    let (mut is_loaded, mut off) = (false, None);
+    let files: Vec<PathBuf> = std::iter::once(PathBuf::from(main)).chain(machine.files(&beside)).collect();
+    for file in files {
+        for line in machine.text(&file)?.lines().map(str::trim).filter(|line| !line.starts_with(';')) {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            match key.trim() {
+                "zend_extension" if value.contains("opcache") => is_loaded = true,
+                "opcache.enable" => off = is_off(value).then(|| file.clone()),
+                _ => {}
+            }
+        }
+    }
+    // Since PHP 8.5 it is a part of PHP.
+    let is_built_in = pool.version().and_then(number).is_some_and(|version| version >= (8, 5));
+    Ok(match (off, is_loaded || is_built_in) {
+        (Some(file), _) => State::Off(file),
+        (None, true) => State::On,
+        (None, false) => State::NotLoaded,
+    })
+}
+
+fn is_off(value: &str) -> bool {
+    let value = value.split(';').next().unwrap_or_default().trim().trim_matches('"').to_ascii_lowercase();
+    ["0", "off", "no", "false", ""].contains(&value.as_str())
+}
+
+fn number(version: &str) -> Option<(u32, u32)> {
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::tests::Sick;
+
+    const HTTP: &str = "http { server { location / { fastcgi_pass unix:/run/php.sock; } } }";
+
+    fn machine(version: &str, pool: &str, files: &[(&str, &str)]) -> Sick {
+        let pool = format!("[www]\nlisten = /run/php.sock\n{pool}\n");
+        let sick = Sick::new().file(&format!("/etc/php/{version}/fpm/pool.d/www.conf"), &pool).config(HTTP);
+        files.iter().fold(sick, |sick, (path, text)| sick.file(&format!("/etc/php/{version}/fpm/{path}"), text))
+    }
+
+    #[test]
+    fn opcache_is_loaded_and_on() {
+        let ini = ("php.ini", ";opcache.enable=0\n");
+        let loaded = ("conf.d/10-opcache.ini", "zend_extension=opcache.so\n");
+        for (version, pool, files, severity) in [
+            ("8.2", "", &[ini, loaded][..], None),
+            ("8.2", "", &[ini], Some("warning")),
+            ("8.5", "", &[ini], None),
+            ("8.2", "", &[("php.ini", "opcache.enable = Off\n"), loaded], Some("warning")),
+            (
+                "8.2",
+                "",
+                &[
+                    ("php.ini", "opcache.enable=0"),
+                    ("conf.d/10-opcache.ini", "zend_extension=opcache\nopcache.enable=1"),
+                ],
+                None,
+            ),
+            ("8.2", "php_admin_flag[opcache.enable] = off", &[ini, loaded], Some("warning")),
+            ("8.2", "php_admin_value[opcache.enable] = 1", &[ini], None),
+        ] {
+            let found = machine(version, pool, files).look("php-opcache");
+            assert_eq!(found.severity(), severity, "{version} {pool} {files:?}: {found:?}");
+        }
+        let found = machine("8.2", "", &[]).look("php-opcache");
+        assert!(found.severity().is_none() && found.text().contains("php.ini cannot be read"), "{found:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Who waits for a child of php-fpm: how many may, whether anybody listens, and whether larder may connect.
+
+use super::super::finding::{Finding, Found};
+use super::super::patient::{Patient, sysctl};
+use super::pools::Pool;
+use crate::serve::fpm::Address;
+
+/// `listen.backlog`, and what the kernel leaves of it.
+pub fn backlog(patient: &Patient<'_>, found: &mut Found) {
+    let kernel = match patient.machine.number(SOMAXCONN) {
+        Ok(Some(most)) => most,
+        Ok(None) => return found.unknown(format!("{SOMAXCONN} has no number")),
+        Err(error) => return found.unknown(error),
+    };
+    for (_, pool) in patient.php().asked(patient.machine) {
+        // -1 is as many as the kernel allows.
+        let own = pool.number("listen.backlog").unwrap_or(DEFAULT).try_into().unwrap_or(kernel);
+        if own.min(kernel) >= ENOUGH {
+            found.fine(format!("{}: {} requests may wait", pool.shown(), own.min(kernel)));
+            continue;
+        }
+        let finding = Finding::warning(format!("only {} requests may wait for {}", own.min(kernel), pool.shown()))
+            .why("the next one is answered 502 at once, in place of a short wait: a Unix socket refuses it");
+        found.add(match own < kernel {
+            true => pool.set("listen.backlog", DEFAULT).into_iter().fold(finding, Finding::mend).mend(restart(pool)),
+            false => finding.mend(sysctl("net.core.somaxconn", 4096)).mend(restart(pool)),
+        });
+    }
+}
+
+/// A queue is made when the socket is.
+fn restart(pool: &Pool) -> String {
+    format!("systemctl restart {}", pool.service())
+}
+
+/// Whether there is a socket where the configuration says, and who may connect to it.
+pub fn sockets(patient: &Patient<'_>, found: &mut Found) {
+    for origin in &patient.php().origins {
+        let Address::Unix(path) = &origin.address else { continue };
+        if !patient.machine.has(path) {
+            let why = "each request for PHP is answered 502";
+            let service = patient.php().pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine));
+            let others = patient.php().pools.iter().filter_map(|pool| pool.get("listen"));
+            let mend = match service {
+                Some(pool) => format!("systemctl start {}", pool.service()),
+                None => match others.collect::<Vec<_>>() {
+                    others if others.is_empty() => "apt-get install php-fpm".to_owned(),
+                    others => format!("# in {}: one of {}", origin.place, others.join(", ")),
+                },
+            };
+            found.add(
+                Finding::error(format!("there is no socket {} (asked in {})", path.display(), origin.place))
+                    .why(why)
+                    .mend(mend),
+            );
+            continue;
+        }
+        let is_hidden = path.starts_with("/tmp") || path.starts_with("/var/tmp");
+        if is_hidden && patient.unit().is_ok_and(|unit| unit.is_some_and(|unit| unit.is_on("PrivateTmp"))) {
+            found.add(
+                Finding::error(format!(
+                    "{} has a /tmp of its own, and does not see {}",
+                    patient.unit_name(),
+                    path.display()
+                ))
+                .why("each request for PHP is answered 502")
+                .mend(format!("# in the pool and in {}: a socket in /run/php", origin.place)),
+            );
+            continue;
+        }
+        found.fine(format!("{} is there", path.display()));
+    }
+}
+
+const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
+/// php-fpm's own on Linux.
+const DEFAULT: i64 = 511;
+/// A queue that a burst does not fill.
+const ENOUGH: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::tests::Sick;
+
+    const HTTP: &str = "http { server { location / { fastcgi_pass unix:/run/php.sock; } } }";
+
+    fn machine(pool: &str) -> Sick {
+        Sick::new()
+            .file("/etc/php/8.2/fpm/pool.d/www.conf", &format!("[www]\nlisten = /run/php.sock\n{pool}\n"))
+            .config(HTTP)
+    }
+
+    #[test]
+    fn a_short_queue_is_told() {
+        for (pool, kernel, severity) in [
+            ("", "4096", None),
+            ("listen.backlog = -1", "4096", None),
+            ("listen.backlog = 64", "4096", Some("warning")),
+            ("", "100", Some("warning")),
+            ("listen.backlog = 200", "128", None),
+        ] {
+            let found = machine(pool).file("/proc/sys/net/core/somaxconn", kernel).look("php-backlog");
+            assert_eq!(found.severity(), severity, "{pool} {kernel}: {found:?}");
+        }
+        assert!(machine("").look("php-backlog").text().contains("somaxconn cannot be read"));
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_is_told() {
+        let found = machine("").look("php-socket");
+        assert_eq!(found.severity(), Some("error"));
+        assert!(found.text().contains("systemctl start php8.2-fpm"), "{found:?}");
+        assert_eq!(machine("").file("/run/php.sock", "").look("php-socket").severity(), None);
+        let other =
+            Sick::new().file("/etc/php/8.2/fpm/pool.d/www.conf", "[www]\nlisten = /run/php8.sock\n").config(HTTP);
+        assert!(other.look("php-socket").text().contains("one of /run/php8.sock"));
+    }
+
+    #[test]
+    fn a_socket_in_tmp_is_hidden_by_the_unit() {
+        let unit = ("/etc/systemd/system/larder.service", "[Service]\nPrivateTmp=yes\n");
+        let http = "http { server { location / { fastcgi_pass unix:/tmp/php.sock; } } }";
+        let machine = || Sick::new().file("/tmp/php.sock", "").config(http);
+        assert_eq!(machine().look("php-socket").severity(), None);
+        assert_eq!(machine().files(&[unit]).look("php-socket").severity(), Some("error"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What is said about a configuration, apart from how it is shown: for those who sort it, or write it as JSON.
+
+use std::path::PathBuf;
+
+use larder_conf::{Diagnostic, Severity, Sources};
+
+/// Something that is said about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// How bad it is.
+    pub severity: Severity,
+    /// One line.
+    pub message: String,
+    /// File and line.
+    pub place: Option<(PathBuf, usize)>,
+    /// What stands there.
+    pub label: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Remark {
+    /// All of `diagnostics`, with the places that `sources` know.
+    pub fn of(diagnostics: &[Diagnostic], sources: &Sources) -> Vec<Remark> {
+        let remark = |diagnostic: &Diagnostic| {
+            let position = diagnostic.span.and_then(|span| sources.position(span));
+            Remark {
+                severity: diagnostic.severity,
+                message: diagnostic.message.clone(),
+                place: position.map(|position| (position.path, position.line)),
+                label: diagnostic.label.clone(),
+                help: diagnostic.help.clone(),
+            }
+        };
+        diagnostics.iter().map(remark).collect()
+    }
+
+    /// `FILE:LINE`; empty if it has no place.
+    pub fn shown_place(&self) -> String {
+        self.place.as_ref().map_or_else(String::new, |(path, line)| format!("{}:{line}", path.display()))
+    }
+
+    /// The message behind its place.
+    pub fn in_a_line(&self) -> String {
+        match self.place {
+            Some(_) => format!("{}: {}", self.shown_place(), self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_conf::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_remark_has_the_place_of_its_diagnostic() {
+        let mut sources = Sources::new();
+        let file = sources.add_file("/a".into(), b"one\ntwo\n".to_vec());
+        let there = Diagnostic::error("bad").at(Span { file, start: 4, end: 7 }).help("mend");
+        let remarks = Remark::of(&[*there, *Diagnostic::notice("nowhere")], &sources);
+        assert_eq!(remarks[0].in_a_line(), "/a:2: bad");
+        assert_eq!(remarks[1].in_a_line(), "nowhere");
+    }
+}
