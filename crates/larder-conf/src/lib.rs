@@ -86,6 +86,39 @@ pub fn load(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Res
     }
 }
 
+/// A directive as it is written, whether larder knows it or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its name.
+    pub name: String,
+    /// Where the name stands.
+    pub span: Span,
+    /// How larder stands to it; `None` if it knows no directive of that name.
+    pub standing: Option<Standing>,
+}
+
+/// All directives of `main_file` and its includes in order, with the files: the same as those of [`load`]. What stands in
+/// `map`, `types` and the like are values, and not among them.
+pub fn written(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> (Vec<Written>, Sources) {
+    let parsed = parse::parse(main_file, options, loader);
+    let mut found = Vec::new();
+    each_written(&parsed.directives, &mut found);
+    (found, parsed.sources)
+}
+
+fn each_written(directives: &[tree::Directive], found: &mut Vec<Written>) {
+    const OF_VALUES: [&str; 5] = ["map", "geo", "types", "split_clients", "charset_map"];
+    for directive in directives {
+        let (name, span) = (directive.name.text.clone(), directive.name.span);
+        let standing = find_directive(&name).map(DirectiveInfo::standing);
+        let has_values = OF_VALUES.contains(&name.as_str());
+        found.push(Written { name, span, standing });
+        if let Some(block) = directive.block.as_ref().filter(|_| !has_values) {
+            each_written(&block.directives, found);
+        }
+    }
+}
+
 /// The diagnostics as plain text, with nginx's words for how bad they are.
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostic::render(diagnostics, sources, |severity| match severity {
@@ -93,4 +126,40 @@ pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
         Severity::Warning => "warn",
         Severity::Notice | Severity::NoEffect => "notice",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_found_where_they_are_written() {
+        let mut files = MemoryLoader::new();
+        files.add("/a", "events {}\nhttp { include b; map $a $b { default 1; } nonsense 1; }");
+        files.add("/b", "server {\n  listen 80; tcp_nopush on;\n  perl_set $a x;\n}");
+        let options = Options {
+            prefix: "/".into(),
+            conf_prefix: "/".into(),
+            globals: None,
+            is_root: true,
+            hostname: String::new(),
+        };
+        let (found, sources) = written(Path::new("/a"), &options, &mut files);
+        let place = |written: &Written| {
+            let position = sources.position(written.span).expect("it stands in a file");
+            format!("{}:{} {} {:?}", position.path.display(), position.line, written.name, written.standing)
+        };
+        let found: Vec<String> = found.iter().map(place).collect();
+        let expected = [
+            "/a:1 events Some(Built)",
+            "/a:2 http Some(Built)",
+            "/b:1 server Some(Built)",
+            "/b:2 listen Some(Built)",
+            "/b:2 tcp_nopush Some(Harmless)",
+            "/b:3 perl_set Some(Refused)",
+            "/a:2 map Some(Built)",
+            "/a:2 nonsense None",
+        ];
+        assert_eq!(found, expected);
+    }
 }
