@@ -3,11 +3,11 @@ _larder() {
     local cur prev words cword
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands='serve check cache why explain purge log doctor varnishd varnishstat varnishlog varnishncsa help'
+    local commands='serve check cache why explain purge log doctor import varnishd varnishstat varnishlog varnishncsa help'
     case $prev in
     -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
     -c | -e | -f | --pid) COMPREPLY=($(compgen -f -- "$cur")); return ;;
-    -p | -n | serve | --root) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    -p | -n | serve | --root | --write) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     -X) COMPREPLY=($(compgen -W 'GET HEAD POST PURGE' -- "$cur")); return ;;
     esac
     local options
@@ -19,6 +19,7 @@ _larder() {
     purge) options='--tag --prefix --match --host --ban --all --soft --zone -p -c --pid -n --listen' ;;
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c --pid -n -r' ;;
     doctor) options='--json --no-disk-test --root -p -c -g' ;;
+    import) options='nginx varnish --json --root --write -c' ;;
     varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
     varnishstat) options='-1 -j -x -l -f -I -X -n -t -V -h' ;;
     varnishlog) options='-n -d -r -t -g -q -Q -C -c -b -E -i -x -I -X -k -R -L -T -v -w -A -a -u -D -P -V -h' ;;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
 use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::doctor::options::{self as doctor_options, Doctor, OptionsError as DoctorError};
+use crate::import::options::{self as import_options, Import, OptionsError as ImportError};
 use crate::serve_socket;
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
@@ -37,6 +38,8 @@ pub enum Command {
     Log(Log),
     /// `doctor`: look at this machine.
     Doctor(Doctor),
+    /// `import ...`: what of another server's configuration works.
+    Import(Import),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
     /// `varnishstat ...`: varnishstat's command line.
@@ -60,6 +63,8 @@ pub enum Show {
     AskHelp(Verb),
     /// `doctor -h`.
     DoctorHelp,
+    /// `import -h`.
+    ImportHelp,
 }
 
 /// A check of a configuration.
@@ -181,6 +186,9 @@ pub enum CliError {
     /// Options of `doctor` that cannot be.
     #[error("{0}")]
     Doctor(DoctorError),
+    /// Options of `import` that cannot be.
+    #[error("{0}")]
+    Import(ImportError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
@@ -210,6 +218,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("doctor") => {
             let asked = doctor_options::parse(&args[1..]).map_err(CliError::Doctor)?;
             Ok(asked.map_or(Command::Show(Show::DoctorHelp), Command::Doctor))
+        }
+        Some("import") => {
+            let asked = import_options::parse(&args[1..]).map_err(CliError::Import)?;
+            Ok(asked.map_or(Command::Show(Show::ImportHelp), Command::Import))
         }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),

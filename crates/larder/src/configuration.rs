@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
-use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, render};
+use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, Written, render};
 
 use crate::cli::NoEffect;
 use crate::hostname::hostname;
@@ -82,6 +82,18 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    fn options(&self) -> larder_conf::Options {
+        larder_conf::Options {
+            prefix: self.prefix.clone(),
+            conf_prefix: self.conf_prefix.clone(),
+            globals: self.globals.clone(),
+            is_root: self.is_root,
+            hostname: self.hostname.clone(),
+        }
+    }
+}
+
 impl Configuration {
     /// Reads the configuration from disk and checks it.
     pub fn read(surroundings: Surroundings) -> Result<Configuration, Rejected> {
@@ -146,6 +158,11 @@ impl Configuration {
     /// The configuration of files that can be read, whether or not it can be used: nobody looks at certificates and VCLs.
     pub fn parsed(surroundings: &Surroundings, loader: &mut dyn Loader) -> Option<Config> {
         parse(surroundings, loader).ok().map(|loaded| loaded.config)
+    }
+
+    /// All directives as they are written, and the files.
+    pub fn written(surroundings: &Surroundings, loader: &mut dyn Loader) -> (Vec<Written>, Sources) {
+        larder_conf::written(&surroundings.conf_file, &surroundings.options(), loader)
     }
 
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.
@@ -227,14 +244,7 @@ impl Configuration {
 pub type OwnFiles = HashMap<PathBuf, MemoryLoader>;
 
 fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_conf::Loaded, Rejected> {
-    let options = larder_conf::Options {
-        prefix: surroundings.prefix.clone(),
-        conf_prefix: surroundings.conf_prefix.clone(),
-        globals: surroundings.globals.clone(),
-        is_root: surroundings.is_root,
-        hostname: surroundings.hostname.clone(),
-    };
-    larder_conf::load(&surroundings.conf_file, &options, loader).map_err(|mut failed| {
+    larder_conf::load(&surroundings.conf_file, &surroundings.options(), loader).map_err(|mut failed| {
         // With errors to fix, directives without effect are not worth mentioning.
         failed.diagnostics.retain(|one| one.severity != Severity::NoEffect);
         Rejected::of(&failed.diagnostics, &failed.sources)

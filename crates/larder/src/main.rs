@@ -13,6 +13,7 @@ mod doctor;
 mod folders;
 mod generation;
 mod hostname;
+mod import;
 mod inherit;
 mod invocation;
 mod levels;
@@ -91,6 +92,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Doctor(asked)) => doctor::run(&asked),
+        Ok(Command::Import(asked)) => import::run(&asked),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
@@ -104,6 +106,7 @@ fn called(invocation: Invocation) -> ExitCode {
                 CliError::Log(_) => "larder log -h".to_owned(),
                 CliError::Ask(verb, _) => format!("larder {} -h", verb.name()),
                 CliError::Doctor(_) => "larder doctor -h".to_owned(),
+                CliError::Import(_) => "larder import -h".to_owned(),
                 _ => "larder -h".to_owned(),
             };
             eprintln!("larder: {error}");
@@ -111,6 +114,7 @@ fn called(invocation: Invocation) -> ExitCode {
             // Where 1 and 2 say what was found, neither may mean that nobody looked.
             match error {
                 CliError::Doctor(_) => ExitCode::from(3),
+                CliError::Import(_) => ExitCode::from(2),
                 _ => ExitCode::FAILURE,
             }
         }

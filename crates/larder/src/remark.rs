@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use larder_conf::{Diagnostic, Severity, Sources};
+use serde_json::{Value, json};
 
 /// Something that is said about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,25 @@ impl Remark {
             None => self.message.clone(),
         }
     }
+
+    /// For programs.
+    pub fn as_json(&self) -> Value {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Notice => "notice",
+            Severity::NoEffect => "no effect",
+        };
+        let place = self.place.as_ref();
+        json!({
+            "severity": severity,
+            "message": self.message,
+            "file": place.map(|(path, _)| path.display().to_string()),
+            "line": place.map(|(_, line)| line),
+            "label": self.label,
+            "help": self.help,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -63,5 +83,8 @@ mod tests {
         let remarks = Remark::of(&[*there, *Diagnostic::notice("nowhere")], &sources);
         assert_eq!(remarks[0].in_a_line(), "/a:2: bad");
         assert_eq!(remarks[1].in_a_line(), "nowhere");
+        assert_eq!(remarks[0].as_json()["line"], 2);
+        assert_eq!(remarks[0].as_json()["help"], "mend");
+        assert_eq!(remarks[1].as_json()["file"], Value::Null);
     }
 }

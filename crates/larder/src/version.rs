@@ -3,6 +3,7 @@
 use crate::ask::help as ask_help;
 use crate::cli::Show;
 use crate::doctor::options as doctor;
+use crate::import::options as import;
 use crate::paths;
 use crate::serving::NGINX_VERSION;
 
@@ -15,6 +16,7 @@ pub fn text(show: Show) -> String {
         Show::Help => version + &help(),
         Show::AskHelp(verb) => ask_help::text(verb),
         Show::DoctorHelp => doctor::HELP.to_owned(),
+        Show::ImportHelp => import::HELP.to_owned(),
     }
 }
 
@@ -47,6 +49,7 @@ fn help() -> String {
          \x20                   [options of larder why]\n\
          \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
          \x20      larder doctor [--json] [--no-disk-test] [-p prefix] [-c filename]\n\
+         \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -77,6 +80,7 @@ fn help() -> String {
          \x20 purge         : has the running server purge pages; \"larder purge -h\" shows more\n\
          \x20 log           : follows the requests of a running server; \"larder log -h\" shows more\n\
          \x20 doctor        : looks at this machine and says what will hurt; \"larder doctor -h\" shows more\n\
+         \x20 import        : what of this machine's nginx or Varnish works; \"larder import -h\" shows more\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

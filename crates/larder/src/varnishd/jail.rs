@@ -38,6 +38,15 @@ pub fn parse(text: &str) -> Result<Jail, String> {
 }
 
 impl Jail {
+    /// The user that serves when root starts it, on whatever machine.
+    pub fn wanted(&self) -> String {
+        match self {
+            Jail::None => "root".to_owned(),
+            Jail::Usual => USUAL.into_iter().find(|name| exists(name)).unwrap_or("nobody").to_owned(),
+            Jail::User(name) => name.clone(),
+        }
+    }
+
     /// The user that serves. `None` says that larder was not started by root, so that it keeps its user.
     pub fn user(&self) -> Result<Option<String>, String> {
         if !nix::unistd::geteuid().is_root() {

@@ -33,13 +33,16 @@ pub struct Facts<'a> {
 
 /// The text of the configuration.
 pub fn write(facts: &Facts<'_>) -> String {
+    write_below(&["# Written by `larder varnishd`.", "daemon off;", "master_process off;"], facts)
+}
+
+/// The same for whoever serves it as any other configuration, below these lines.
+pub fn write_below(head: &[&str], facts: &Facts<'_>) -> String {
     let mut text = String::new();
     let mut line = |depth: usize, words: &str| {
         let _ = writeln!(text, "{:width$}{words}", "", width = 4 * depth);
     };
-    line(0, "# Written by `larder varnishd`.");
-    line(0, "daemon off;");
-    line(0, "master_process off;");
+    head.iter().for_each(|words| line(0, words));
     line(0, "worker_processes auto;");
     if let Some(user) = facts.user {
         line(0, &format!("user {};", quoted(user)));

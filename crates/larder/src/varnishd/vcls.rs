@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use larder_conf::{Diagnostic, MemoryLoader};
 use larder_server::regex::Regex;
 use larder_server::site::unbuilt_errors;
-use larder_source::Loader;
+use larder_source::{Loader, Sources};
 use larder_vcl::Options;
 
 use super::care::Care;
@@ -68,6 +68,11 @@ impl Source {
         Source { path: found, text: None }
     }
 
+    /// A file, where it is.
+    pub fn at(path: &Path) -> Source {
+        Source { path: path.to_owned(), text: None }
+    }
+
     /// A VCL that has this backend and nothing else: `-b`.
     pub fn backend(place: &str) -> Source {
         Source { path: "-b".into(), text: Some(vcl_of_backend(place)) }
@@ -80,6 +85,19 @@ impl Source {
 
     /// Compiles it. The notices, or all that is wrong with it, are text.
     pub fn compile(&self, name: &str, surroundings: Surroundings<'_>) -> Result<(Vcl, String), String> {
+        match self.compile_by(name, surroundings, &mut DiskLoader::default()) {
+            Ok((vcl, said)) => Ok((vcl, said.rendered())),
+            Err(said) => Err(said.rendered()),
+        }
+    }
+
+    /// The same where `loader` reads what it includes.
+    pub fn compile_by(
+        &self,
+        name: &str,
+        surroundings: Surroundings<'_>,
+        loader: &mut dyn Loader,
+    ) -> Result<(Vcl, Said), Said> {
         let options = Options {
             vcl_path: surroundings.settings.vcl_path(),
             storages: surroundings.storages.iter().map(|storage| storage.name.clone()).collect(),
@@ -89,12 +107,15 @@ impl Source {
             has_other_backends: false,
         };
         let text = self.text.as_deref().map(|text| (&*self.path, text));
-        let mut loader = TextOrDisk { text, disk: DiskLoader::default() };
+        let mut loader = TextOrFile { text, rest: loader };
         let is_regex = |pattern: &str| Regex::new(pattern, false).map(drop);
         let loaded = larder_vcl::load(&self.path, &options, &mut loader, &is_regex)
-            .map_err(|failed| larder_vcl::render(&failed.diagnostics, &failed.sources))?;
-        let notices = larder_vcl::render(&loaded.notices, &loaded.sources);
-        let rejected = |errors: Vec<Diagnostic>| format!("{notices}{}", larder_vcl::render(&errors, &loaded.sources));
+            .map_err(|failed| Said { diagnostics: failed.diagnostics, sources: failed.sources })?;
+        let notices = &loaded.notices;
+        let rejected = |errors: Vec<Diagnostic>| Said {
+            diagnostics: notices.iter().cloned().chain(errors).collect(),
+            sources: loaded.sources.clone(),
+        };
         let program = larder_vcl::compile(&loaded.policy, &addresses_of).map_err(rejected)?;
         let unbuilt = unbuilt_errors(&program);
         if !unbuilt.is_empty() {
@@ -110,7 +131,22 @@ impl Source {
             labels: loaded.policy.labels.clone(),
             modules: loaded.policy.modules.clone(),
         };
-        Ok((vcl, notices))
+        Ok((vcl, Said { diagnostics: loaded.notices, sources: loaded.sources }))
+    }
+}
+
+/// What is said about a VCL: notices, or also what is wrong with it.
+#[derive(Debug)]
+pub struct Said {
+    /// One by one.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where they point to.
+    pub sources: Sources,
+}
+
+impl Said {
+    fn rendered(&self) -> String {
+        larder_vcl::render(&self.diagnostics, &self.sources)
     }
 }
 
@@ -127,22 +163,22 @@ fn addresses_of(name: &str) -> Vec<IpAddr> {
     (name, 0).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|address| address.ip()).collect())
 }
 
-/// Reads files of this machine, and one text.
-struct TextOrDisk<'a> {
+/// Reads files by another loader, and one text.
+struct TextOrFile<'a> {
     text: Option<(&'a Path, &'a str)>,
-    disk: DiskLoader,
+    rest: &'a mut dyn Loader,
 }
 
-impl Loader for TextOrDisk<'_> {
+impl Loader for TextOrFile<'_> {
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         match self.text {
             Some((own, text)) if own == path => Ok(text.as_bytes().to_vec()),
-            _ => self.disk.read(path),
+            _ => self.rest.read(path),
         }
     }
 
     fn glob(&mut self, pattern: &str) -> io::Result<Vec<PathBuf>> {
-        self.disk.glob(pattern)
+        self.rest.glob(pattern)
     }
 }
 

@@ -29,6 +29,7 @@ mod http1;
 mod http2;
 mod http2_attacks;
 mod http2_corners;
+mod import;
 mod line_breaks;
 mod lint;
 mod log_lines;

@@ -1,0 +1,299 @@
+//! nginx: its configuration is larder's, so what is left to say is what larder refuses, and what it does in another way.
+
+use std::path::{Path, PathBuf};
+
+use larder_conf::{Severity, Standing};
+
+use super::report::Report;
+use super::service::{self, Command};
+use super::{place, to_write, words};
+use crate::configuration::{Configuration, Surroundings};
+use crate::hostname::hostname;
+use crate::machine::Machine;
+use crate::paths::{self, DefaultLog};
+use crate::remark::Remark;
+use crate::unit::Unit;
+
+/// What of nginx's configuration works. `Err` says why there is none.
+pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path>) -> Result<Report, String> {
+    let unit = Unit::read(machine, "nginx.service").map_err(|error| error.to_string())?;
+    let command = unit.as_ref().and_then(|unit| service::command(machine, unit, "ExecStart"));
+    let asked = Asked::of(command.as_ref(), conf_file);
+    if !machine.has(&asked.conf_file) {
+        return Err(format!(
+            "there is no {}: is nginx's configuration elsewhere? Name it by -c",
+            asked.conf_file.display()
+        ));
+    }
+    let mut report = Report::default();
+    look(machine, &asked, &mut report);
+    plan(machine, unit.as_ref(), &asked, written, &mut report);
+    Ok(report)
+}
+
+/// How nginx is started.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    conf_file: PathBuf,
+    prefix: PathBuf,
+}
+
+impl Asked {
+    /// By the options of its unit, or as packages build it.
+    fn of(command: Option<&Command>, conf_file: Option<&Path>) -> Asked {
+        let words = command.map(|command| command.words.as_slice()).unwrap_or_default();
+        let value = |option: &str| {
+            let at = words.iter().position(|word| word.starts_with(option))?;
+            let joined = words.get(at)?.strip_prefix(option)?;
+            if joined.is_empty() { words.get(at + 1).map(String::as_str) } else { Some(joined) }
+        };
+        // Without -p, larder's own: relative names then begin from another folder than with nginx.
+        let prefix = PathBuf::from(value("-p").unwrap_or(paths::PREFIX));
+        let file = conf_file.map(Path::to_owned).or_else(|| value("-c").map(|file| prefix.join(file)));
+        Asked { conf_file: file.unwrap_or_else(|| CONF_FILE.into()), prefix }
+    }
+}
+
+fn look(machine: &Machine, asked: &Asked, report: &mut Report) {
+    let surroundings = Surroundings {
+        conf_file: asked.conf_file.clone(),
+        conf_prefix: asked.conf_file.parent().map(Path::to_owned).unwrap_or_default(),
+        prefix: asked.prefix.clone(),
+        globals: None,
+        is_root: true,
+        hostname: hostname(),
+        error_log: DefaultLog::File(paths::ERROR_LOG.into()),
+    };
+    let mut loader = machine.clone();
+    let (directives, sources) = Configuration::written(&surroundings, &mut loader);
+    let mut remarks = Vec::new();
+    match Configuration::by_loader(surroundings, &mut loader) {
+        Ok(configuration) => {
+            remarks = Remark::of(&configuration.notices, &configuration.sources);
+            let lint = larder_conf::lint(&configuration.config);
+            report.likely = Remark::of(&lint, &configuration.sources);
+            let servers = configuration.config.http.servers.len();
+            report.works.push(format!("{} in all", counted(servers, "server")));
+        }
+        Err(rejected) => report.refused = rejected.remarks,
+    }
+    let (more, warnings): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut report.refused).into_iter().partition(|remark| remark.severity == Severity::Error);
+    report.refused = more;
+    remarks.extend(warnings);
+    let files = sources.files().count();
+    let others = files.saturating_sub(1);
+    report.read = match others {
+        0 => format!("nginx: {}", asked.conf_file.display()),
+        _ => format!("nginx: {} and {} that it includes", asked.conf_file.display(), counted(others, "file")),
+    };
+    let standing = |wanted| directives.iter().filter(|written| written.standing == Some(wanted)).count();
+    let built = standing(Standing::Built);
+    report.works.insert(0, format!("{built} of {} do what they do in nginx", counted(directives.len(), "directive")));
+    let harmless = standing(Standing::Harmless);
+    if harmless > 0 {
+        report.works.insert(
+            1,
+            format!("{} without effect: larder needs none, or does it by itself", counted(harmless, "directive")),
+        );
+    }
+    // What has no effect and is not needed is counted above, and lost effects are told.
+    (report.without_effect, report.differs) =
+        remarks.into_iter().partition(|remark| remark.severity == Severity::NoEffect);
+    for (names, message, help) in DIFFERENCES {
+        for written in directives.iter().filter(|written| names.contains(&written.name.as_str())) {
+            let position = sources.position(written.span);
+            report.differs.push(Remark {
+                severity: Severity::Notice,
+                message: format!("\"{}\" {message}", written.name),
+                place: position.map(|position| (position.path, position.line)),
+                label: None,
+                help: Some((*help).to_owned()).filter(|help| !help.is_empty()),
+            });
+        }
+    }
+    report.differs.sort_by(|a, b| a.place.cmp(&b.place));
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// What larder does in another way, and a site may notice: docs/differences-from-nginx.md has all.
+const DIFFERENCES: &[(&[&str], &str, &str)] = &[
+    (
+        &["proxy_cache_path", "fastcgi_cache_path"],
+        "begins with an empty cache: pages that nginx has stored are left alone, and not taken over",
+        "delete them when nginx is not to come back",
+    ),
+    (&["worker_connections"], "is no limit: larder accepts as many as it may have files open and has memory for", ""),
+    (
+        &["proxy_cache_lock", "fastcgi_cache_lock"],
+        "gives those who wait the page while it arrives, not when it is complete",
+        "",
+    ),
+    (&["merge_slashes"], "is that of the server that answers, not that of the default server", ""),
+];
+
+fn plan(machine: &Machine, unit: Option<&Unit>, asked: &Asked, written: Option<&Path>, report: &mut Report) {
+    let Some(unit) = unit.filter(|unit| unit.last("ExecStart").is_some()) else {
+        let conf = asked.conf_file.display();
+        report.switch_over = vec!["nginx -s quit".to_owned(), format!("larder -c {conf}")];
+        report.way_back = vec![format!("larder -c {conf} -s quit"), "nginx".to_owned()];
+        return;
+    };
+    if unit.last("ExecStart").is_some_and(|setting| setting.value.contains("larder")) {
+        report.works.push("larder has nginx's place already".to_owned());
+        let file = unit.last("ExecStart").map(|setting| setting.file.display().to_string()).unwrap_or_default();
+        report.way_back = vec![format!("rm {file} && systemctl daemon-reload"), "systemctl restart nginx".to_owned()];
+        return;
+    }
+    let drop_in = drop_in(machine, unit);
+    let name = service::drop_in_name(unit, "larder.conf");
+    // The package has the drop-in for a unit that is as Debian's.
+    let packaged = Path::new(PACKAGED);
+    let is_packaged = settings_of(&drop_in) == settings_of(PACKAGED_TEXT) && machine.has(packaged);
+    let from = if is_packaged { packaged.to_owned() } else { place(written, "nginx.service.d/larder.conf") };
+    let (mut there, back) = service::switch("nginx", &from, name);
+    // A unit that does not start leaves nobody to serve.
+    if let Some(restart) = there.last_mut() {
+        *restart = format!("larder -t -q -c {} && {restart}", asked.conf_file.display());
+    }
+    report.switch_over.extend(service::own_service(machine));
+    report.switch_over.extend(to_write(written, "nginx").filter(|_| !is_packaged));
+    report.switch_over.extend(there);
+    report.way_back = back;
+    report.files.push(("nginx.service.d/larder.conf".into(), drop_in));
+}
+
+/// The drop-in by which the unit runs larder with the options that nginx has now.
+fn drop_in(machine: &Machine, unit: &Unit) -> String {
+    let mut text = "# The unit nginx.service runs larder. Remove this to have nginx back.\n[Service]\n".to_owned();
+    for key in ["ExecStartPre", "ExecStart", "ExecReload"] {
+        let Some(command) = service::command(machine, unit, key) else { continue };
+        let Some((program, options)) = command.words.split_first().filter(|(program, _)| program.ends_with("/nginx"))
+        else {
+            continue;
+        };
+        let program = if program.ends_with("/nginx") { "/usr/sbin/larder" } else { program };
+        text.push_str(&format!("{key}=\n{key}={program} {}\n", words::joined(options)));
+    }
+    text
+}
+
+/// What a drop-in sets, without comments and quotes, which have several forms.
+fn settings_of(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with("Exec"));
+    lines.map(|line| line.replace(['"', '\''], "")).collect()
+}
+
+const PACKAGED: &str = "/usr/share/doc/larder/examples/nginx.service.d/larder.conf";
+const PACKAGED_TEXT: &str = include_str!("../../../../packaging/nginx.service.d/larder.conf");
+const CONF_FILE: &str = "/etc/nginx/nginx.conf";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const UNIT: &str = "[Service]\nType=forking\nPIDFile=/run/nginx.pid\n\
+        ExecStartPre=/usr/sbin/nginx -t -q -g 'daemon on; master_process on;'\n\
+        ExecStart=/usr/sbin/nginx -g 'daemon on; master_process on;'\n\
+        ExecReload=/usr/sbin/nginx -g 'daemon on; master_process on;' -s reload\n";
+
+    fn said(files: &[(&str, &str)]) -> Result<Report, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        report(&Machine::at(root.path()).unwrap(), None, None)
+    }
+
+    #[test]
+    fn what_works_is_counted_and_what_does_not_has_its_place() {
+        let conf = "events { worker_connections 768; }\nhttp { tcp_nopush on; include sites/*; }\n";
+        let good = "server { listen 80; location / { return 200 x; } }\n";
+        let report = said(&[(CONF_FILE, conf), ("/etc/nginx/sites/a", good)]).unwrap();
+        assert!(report.works() && report.refused.is_empty());
+        assert_eq!(report.read, "nginx: /etc/nginx/nginx.conf and 1 file that it includes");
+        assert_eq!(report.works[0], "7 of 8 directives do what they do in nginx", "{:?}", report.works);
+        assert_eq!(report.differs[0].shown_place(), "/etc/nginx/nginx.conf:1");
+        let bad = "server { listen 80;\n echo x;\n nonsense on;\n}\n";
+        let report = said(&[(CONF_FILE, conf), ("/etc/nginx/sites/a", good), ("/etc/nginx/sites/b", bad)]).unwrap();
+        let places: Vec<String> = report.refused.iter().map(Remark::shown_place).collect();
+        assert_eq!(places, ["/etc/nginx/sites/b:2", "/etc/nginx/sites/b:3"]);
+        assert!(!report.works());
+        let none = said(&[("/etc/other", "")]).unwrap_err();
+        assert!(none.contains("there is no /etc/nginx/nginx.conf"), "{none}");
+    }
+
+    #[test]
+    fn mistakes_and_caches_are_told() {
+        let conf = "events {}\nhttp {\nproxy_cache_path /var/cache/nginx keys_zone=p:1m;\nserver { location / {\n\
+                    proxy_pass http://127.0.0.1; proxy_cache p;\nproxy_ignore_headers Set-Cookie; } } }";
+        let report = said(&[(CONF_FILE, conf)]).unwrap();
+        assert!(report.works());
+        assert!(
+            report
+                .differs
+                .iter()
+                .any(|remark| remark.in_a_line().contains("nginx.conf:3: \"proxy_cache_path\" begins"))
+        );
+        assert!(report.likely[0].message.contains("Set-Cookie"), "{:?}", report.likely);
+    }
+
+    #[test]
+    fn the_plan_is_the_drop_in_of_the_package_where_that_is_enough() {
+        let conf = (CONF_FILE, "events {}");
+        let unit = ("/lib/systemd/system/nginx.service", UNIT);
+        let report = said(&[conf, unit, (PACKAGED, PACKAGED_TEXT)]).unwrap();
+        assert_eq!(
+            report.switch_over,
+            [
+                format!(
+                    "install -D -m 644 {PACKAGED} /etc/systemd/system/nginx.service.d/larder.conf && systemctl daemon-reload"
+                ),
+                "larder -t -q -c /etc/nginx/nginx.conf && systemctl restart nginx".to_owned()
+            ]
+        );
+        assert_eq!(
+            report.way_back,
+            [
+                "rm /etc/systemd/system/nginx.service.d/larder.conf && systemctl daemon-reload",
+                "systemctl restart nginx"
+            ]
+        );
+        assert_eq!(said(&[conf, unit]).unwrap().switch_over.len(), 3, "without the package it is written first");
+    }
+
+    #[test]
+    fn a_unit_of_ones_own_keeps_its_options() {
+        let own = "[Service]\nExecStart=\nExecStart=/opt/sbin/nginx -c /srv/n.conf -g 'daemon on;'\n";
+        let files = [
+            ("/srv/n.conf", "events {}"),
+            ("/lib/systemd/system/nginx.service", UNIT),
+            ("/etc/systemd/system/nginx.service.d/override.conf", own),
+            ("/etc/systemd/system/multi-user.target.wants/larder.service", ""),
+            (PACKAGED, PACKAGED_TEXT),
+        ];
+        let report = said(&files).unwrap();
+        assert_eq!(report.read, "nginx: /srv/n.conf");
+        let drop_in = &report.files[0].1;
+        assert!(drop_in.contains("ExecStart=/usr/sbin/larder -c /srv/n.conf -g \"daemon on;\"\n"), "{drop_in}");
+        assert_eq!(report.switch_over[0], "systemctl disable --now larder");
+        assert!(report.switch_over[2].contains("/nginx.service.d/zz-larder.conf"), "{:?}", report.switch_over);
+    }
+
+    #[test]
+    fn without_systemd_the_plan_is_by_signals() {
+        let report = said(&[(CONF_FILE, "events {}")]).unwrap();
+        assert_eq!(report.switch_over, ["nginx -s quit", "larder -c /etc/nginx/nginx.conf"]);
+        assert_eq!(report.way_back, ["larder -c /etc/nginx/nginx.conf -s quit", "nginx"]);
+        let switched = UNIT.replace("/usr/sbin/nginx", "/usr/sbin/larder");
+        let report = said(&[(CONF_FILE, "events {}"), ("/lib/systemd/system/nginx.service", &switched)]).unwrap();
+        assert!(report.switch_over.is_empty() && report.works.iter().any(|line| line.contains("already")));
+    }
+}

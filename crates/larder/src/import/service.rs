@@ -1,0 +1,116 @@
+//! The service of another server: what its unit runs, and the drop-in by which it runs larder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::words::{self, Reader, Variables};
+use crate::machine::Machine;
+use crate::unit::{Setting, Unit};
+
+/// A command of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its words, the program first.
+    pub words: Vec<String>,
+    /// Where it is written.
+    pub file: PathBuf,
+    /// From 1.
+    pub line: usize,
+}
+
+/// The last command of a key of the unit, with the variables that the unit sets.
+pub fn command(machine: &Machine, unit: &Unit, key: &str) -> Option<Command> {
+    let Setting { value, file, line } = unit.last(key)?;
+    let words = words::split(value.trim_start_matches(['-', '@', ':', '+', '!']), &environment(machine, unit));
+    Some(Command { words, file: file.clone(), line: *line })
+}
+
+fn environment(machine: &Machine, unit: &Unit) -> Variables {
+    let mut variables = Variables::new();
+    let mut lines = BTreeMap::new();
+    for setting in unit.all("Environment") {
+        for word in words::split(&setting.value, &Variables::new()) {
+            if let Some((name, value)) = word.split_once('=') {
+                variables.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+    for setting in unit.all("EnvironmentFile") {
+        let path = Path::new(setting.value.trim_start_matches('-'));
+        if let Ok(text) = machine.text(path) {
+            words::assign(&text, Reader::Systemd, &mut variables, &mut lines);
+        }
+    }
+    variables
+}
+
+/// The name of a drop-in that is read after all that the unit has.
+pub fn drop_in_name(unit: &Unit, own: &str) -> &'static str {
+    let later = unit.files.iter().skip(1).filter(|file| !file.ends_with(own)).filter_map(|file| file.file_name());
+    match later.max().is_some_and(|last| last.as_encoded_bytes() > b"larder.conf".as_slice()) {
+        true => "zz-larder.conf",
+        false => "larder.conf",
+    }
+}
+
+/// The commands that put a drop-in into its place and start the service anew, and those of the way back.
+pub fn switch(service: &str, from: &Path, name: &str) -> (Vec<String>, Vec<String>) {
+    let to = format!("/etc/systemd/system/{service}.service.d/{name}");
+    let there = [
+        format!("install -D -m 644 {} {to} && systemctl daemon-reload", from.display()),
+        format!("systemctl restart {service}"),
+    ];
+    let back = [format!("rm {to} && systemctl daemon-reload"), format!("systemctl restart {service}")];
+    (there.into(), back.into())
+}
+
+/// What has to be stopped first: larder's own service, if it is to start with the machine, wants the same ports.
+pub fn own_service(machine: &Machine) -> Option<String> {
+    let wanted = Path::new("/etc/systemd/system/multi-user.target.wants/larder.service");
+    machine.has(wanted).then(|| "systemctl disable --now larder".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let machine = Machine::at(root.path()).unwrap();
+        (root, machine)
+    }
+
+    #[test]
+    fn a_command_has_the_variables_of_its_unit() {
+        let unit =
+            "[Service]\nEnvironment=\"A=1 2\" B=3\nEnvironmentFile=-/etc/default/v\nExecStart=-/bin/v $OPTS ${A} $B\n";
+        let (_root, machine) =
+            machine(&[("lib/systemd/system/v.service", unit), ("etc/default/v", "OPTS=\"-x y\"\nB=4\n")]);
+        let unit = Unit::read(&machine, "v.service").unwrap().unwrap();
+        let command = command(&machine, &unit, "ExecStart").unwrap();
+        assert_eq!((command.words.join("|").as_str(), command.line), ("/bin/v|-x|y|1 2|4", 4));
+        assert_eq!(own_service(&machine), None);
+    }
+
+    #[test]
+    fn a_drop_in_is_read_last() {
+        for (others, expected) in
+            [(&[][..], "larder.conf"), (&["a.conf"], "larder.conf"), (&["override.conf"], "zz-larder.conf")]
+        {
+            let paths: Vec<String> =
+                others.iter().map(|name| format!("etc/systemd/system/v.service.d/{name}")).collect();
+            let mut files = vec![("lib/systemd/system/v.service", "[Service]\nExecStart=/v\n")];
+            files.extend(paths.iter().map(|path| (path.as_str(), "[Service]\n")));
+            let (_root, machine) = machine(&files);
+            let unit = Unit::read(&machine, "v.service").unwrap().unwrap();
+            assert_eq!(drop_in_name(&unit, "none"), expected, "{others:?}");
+        }
+    }
+}
