@@ -41,6 +41,11 @@ impl Remark {
         self.place.as_ref().map_or_else(String::new, |(path, line)| format!("{}:{line}", path.display()))
     }
 
+    /// Whether it is about a file that this account may not read.
+    pub fn is_forbidden(&self) -> bool {
+        self.message.contains("Permission denied")
+    }
+
     /// The message behind its place.
     pub fn in_a_line(&self) -> String {
         match self.place {

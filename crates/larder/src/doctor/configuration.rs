@@ -13,7 +13,7 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
     let test = format!("larder -t -c {}", quoted(&file));
     for remark in &patient.errors {
         // Keys are root's: for others it is no error that they cannot be read.
-        if !patient.is_root && remark.message.contains("Permission denied") {
+        if !patient.is_root && remark.is_forbidden() {
             found.unknown(format!("{} (be root)", remark.in_a_line()));
             continue;
         }

@@ -6,7 +6,7 @@ use larder_conf::{Severity, Standing};
 
 use super::report::Report;
 use super::service::{self, Command};
-use super::{place, to_write, words};
+use super::{place, to_write};
 use crate::configuration::{Configuration, Surroundings};
 use crate::hostname::hostname;
 use crate::machine::Machine;
@@ -26,8 +26,8 @@ pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path
         ));
     }
     let mut report = Report::default();
-    look(machine, &asked, &mut report);
-    plan(machine, unit.as_ref(), &asked, written, &mut report);
+    let pid = look(machine, &asked, &mut report);
+    plan(machine, unit.as_ref(), &asked, pid, written, &mut report);
     Ok(report)
 }
 
@@ -54,7 +54,8 @@ impl Asked {
     }
 }
 
-fn look(machine: &Machine, asked: &Asked, report: &mut Report) {
+/// What works and what does not. Returns the pid file that the configuration names.
+fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> Option<PathBuf> {
     let surroundings = Surroundings {
         conf_file: asked.conf_file.clone(),
         conf_prefix: asked.conf_file.parent().map(Path::to_owned).unwrap_or_default(),
@@ -66,6 +67,7 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) {
     };
     let mut loader = machine.clone();
     let (directives, sources) = Configuration::written(&surroundings, &mut loader);
+    let pid = Configuration::parsed(&surroundings, &mut loader).and_then(|config| config.main.pid);
     let mut remarks = Vec::new();
     match Configuration::by_loader(surroundings, &mut loader) {
         Ok(configuration) => {
@@ -75,12 +77,13 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) {
             let servers = configuration.config.http.servers.len();
             report.works.push(format!("{} in all", counted(servers, "server")));
         }
-        Err(rejected) => report.refused = rejected.remarks,
+        Err(rejected) => {
+            let (errors, others): (Vec<_>, Vec<_>) =
+                rejected.remarks.into_iter().partition(|remark| remark.severity == Severity::Error);
+            report.refuse(errors);
+            remarks.extend(others);
+        }
     }
-    let (more, warnings): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut report.refused).into_iter().partition(|remark| remark.severity == Severity::Error);
-    report.refused = more;
-    remarks.extend(warnings);
     let files = sources.files().count();
     let others = files.saturating_sub(1);
     report.read = match others {
@@ -113,6 +116,7 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) {
         }
     }
     report.differs.sort_by(|a, b| a.place.cmp(&b.place));
+    pid
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -135,7 +139,14 @@ const DIFFERENCES: &[(&[&str], &str, &str)] = &[
     (&["merge_slashes"], "is that of the server that answers, not that of the default server", ""),
 ];
 
-fn plan(machine: &Machine, unit: Option<&Unit>, asked: &Asked, written: Option<&Path>, report: &mut Report) {
+fn plan(
+    machine: &Machine,
+    unit: Option<&Unit>,
+    asked: &Asked,
+    pid: Option<PathBuf>,
+    written: Option<&Path>,
+    report: &mut Report,
+) {
     let Some(unit) = unit.filter(|unit| unit.last("ExecStart").is_some()) else {
         let conf = asked.conf_file.display();
         report.switch_over = vec!["nginx -s quit".to_owned(), format!("larder -c {conf}")];
@@ -148,7 +159,12 @@ fn plan(machine: &Machine, unit: Option<&Unit>, asked: &Asked, written: Option<&
         report.way_back = vec![format!("rm {file} && systemctl daemon-reload"), "systemctl restart nginx".to_owned()];
         return;
     }
-    let drop_in = drop_in(machine, unit);
+    let Some(drop_in) = drop_in(unit) else {
+        let setting = unit.last("ExecStart");
+        let place = setting.map_or_else(String::new, |own| format!("{}:{}", own.file.display(), own.line));
+        report.switch_over = vec![format!("# {place} runs no nginx itself: put /usr/sbin/larder where it does")];
+        return;
+    };
     let name = service::drop_in_name(unit, "larder.conf");
     // The package has the drop-in for a unit that is as Debian's.
     let packaged = Path::new(PACKAGED);
@@ -160,31 +176,46 @@ fn plan(machine: &Machine, unit: Option<&Unit>, asked: &Asked, written: Option<&
         *restart = format!("larder -t -q -c {} && {restart}", asked.conf_file.display());
     }
     report.switch_over.extend(service::own_service(machine));
+    report.switch_over.extend(name_pid_file(unit, pid.as_deref(), asked));
     report.switch_over.extend(to_write(written, "nginx").filter(|_| !is_packaged));
     report.switch_over.extend(there);
     report.way_back = back;
     report.files.push(("nginx.service.d/larder.conf".into(), drop_in));
 }
 
-/// The drop-in by which the unit runs larder with the options that nginx has now.
-fn drop_in(machine: &Machine, unit: &Unit) -> String {
+/// The drop-in by which the unit runs larder with the options that nginx has now; `None` if it does not run nginx.
+fn drop_in(unit: &Unit) -> Option<String> {
     let mut text = "# The unit nginx.service runs larder. Remove this to have nginx back.\n[Service]\n".to_owned();
+    let mut runs_larder = false;
     for key in ["ExecStartPre", "ExecStart", "ExecReload"] {
-        let Some(command) = service::command(machine, unit, key) else { continue };
-        let Some((program, options)) = command.words.split_first().filter(|(program, _)| program.ends_with("/nginx"))
-        else {
+        // An empty value forgets all, so that those that stay are written again.
+        let all = unit.all(key);
+        let changed: Vec<_> =
+            all.iter().map(|setting| service::with_program(&setting.value, "/nginx", "/usr/sbin/larder")).collect();
+        if changed.iter().all(Option::is_none) {
             continue;
-        };
-        let program = if program.ends_with("/nginx") { "/usr/sbin/larder" } else { program };
-        text.push_str(&format!("{key}=\n{key}={program} {}\n", words::joined(options)));
+        }
+        text.push_str(&format!("{key}=\n"));
+        for (setting, changed) in all.iter().zip(changed) {
+            text.push_str(&format!("{key}={}\n", changed.as_ref().unwrap_or(&setting.value)));
+        }
+        runs_larder |= key == "ExecStart";
     }
-    text
+    runs_larder.then_some(text)
 }
 
-/// What a drop-in sets, without comments and quotes, which have several forms.
+/// The command that names the pid file in the configuration, if systemd would look for it in vain: nginx has one built in,
+/// and so has larder.
+fn name_pid_file(unit: &Unit, pid: Option<&Path>, asked: &Asked) -> Option<String> {
+    let wanted = &unit.last("PIDFile")?.value;
+    (pid.is_none() && Path::new(wanted) != Path::new(paths::PID_FILE)).then(|| {
+        format!("sed -i '1i pid {wanted};' {} # where the unit looks, for nginx too", asked.conf_file.display())
+    })
+}
+
+/// What a drop-in sets, without comments.
 fn settings_of(text: &str) -> Vec<String> {
-    let lines = text.lines().filter(|line| line.starts_with("Exec"));
-    lines.map(|line| line.replace(['"', '\''], "")).collect()
+    text.lines().filter(|line| line.starts_with("Exec")).map(str::to_owned).collect()
 }
 
 const PACKAGED: &str = "/usr/share/doc/larder/examples/nginx.service.d/larder.conf";
@@ -247,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_plan_is_the_drop_in_of_the_package_where_that_is_enough() {
-        let conf = (CONF_FILE, "events {}");
+        let conf = (CONF_FILE, "pid /run/nginx.pid; events {}");
         let unit = ("/lib/systemd/system/nginx.service", UNIT);
         let report = said(&[conf, unit, (PACKAGED, PACKAGED_TEXT)]).unwrap();
         assert_eq!(
@@ -273,7 +304,7 @@ mod tests {
     fn a_unit_of_ones_own_keeps_its_options() {
         let own = "[Service]\nExecStart=\nExecStart=/opt/sbin/nginx -c /srv/n.conf -g 'daemon on;'\n";
         let files = [
-            ("/srv/n.conf", "events {}"),
+            ("/srv/n.conf", "pid /run/nginx.pid; events {}"),
             ("/lib/systemd/system/nginx.service", UNIT),
             ("/etc/systemd/system/nginx.service.d/override.conf", own),
             ("/etc/systemd/system/multi-user.target.wants/larder.service", ""),
@@ -282,9 +313,29 @@ mod tests {
         let report = said(&files).unwrap();
         assert_eq!(report.read, "nginx: /srv/n.conf");
         let drop_in = &report.files[0].1;
-        assert!(drop_in.contains("ExecStart=/usr/sbin/larder -c /srv/n.conf -g \"daemon on;\"\n"), "{drop_in}");
+        assert!(drop_in.contains("ExecStart=/usr/sbin/larder -c /srv/n.conf -g 'daemon on;'\n"), "{drop_in}");
         assert_eq!(report.switch_over[0], "systemctl disable --now larder");
         assert!(report.switch_over[2].contains("/nginx.service.d/zz-larder.conf"), "{:?}", report.switch_over);
+    }
+
+    #[test]
+    fn what_else_a_unit_runs_stays_and_the_pid_file_is_where_it_looks() {
+        let unit = "[Service]\nPIDFile=/run/nginx.pid\nExecStartPre=/usr/bin/rm -f /run/nginx.pid\n\
+                    ExecStartPre=/usr/sbin/nginx -t\nExecStart=/usr/sbin/nginx\nExecReload=/usr/sbin/nginx -s reload\n";
+        let unit = ("/lib/systemd/system/nginx.service", unit);
+        let report = said(&[(CONF_FILE, "events {}"), unit]).unwrap();
+        let drop_in = &report.files[0].1;
+        let pre = "ExecStartPre=\nExecStartPre=/usr/bin/rm -f /run/nginx.pid\nExecStartPre=/usr/sbin/larder -t\n";
+        assert!(drop_in.contains(pre), "{drop_in}");
+        assert!(report.switch_over[0].starts_with("sed -i '1i pid /run/nginx.pid;' /etc/nginx/nginx.conf"));
+        let named = said(&[(CONF_FILE, "pid /run/nginx.pid; events {}"), unit]).unwrap();
+        assert!(!named.switch_over.iter().any(|command| command.contains("sed")));
+        let script = ("/lib/systemd/system/nginx.service", "[Service]\nExecStart=/opt/start\n");
+        let script = said(&[(CONF_FILE, "events {}"), script]).unwrap();
+        assert_eq!(
+            script.switch_over,
+            ["# /lib/systemd/system/nginx.service:2 runs no nginx itself: put /usr/sbin/larder where it does"]
+        );
     }
 
     #[test]

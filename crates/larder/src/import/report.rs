@@ -21,6 +21,8 @@ pub struct Report {
     pub differs: Vec<Remark>,
     /// What has no effect and needs none; for programs, as people get the number.
     pub without_effect: Vec<Remark>,
+    /// What could not be looked at.
+    pub unknown: Vec<Remark>,
     /// What is likely to be a mistake, before and after.
     pub likely: Vec<Remark>,
     /// larder's configuration that stands in for it, if it is another.
@@ -34,6 +36,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// Sorts errors: that somebody who is not root may not read a key says nothing of the configuration.
+    pub fn refuse(&mut self, errors: impl IntoIterator<Item = Remark>) {
+        let is_root = rustix::process::geteuid().is_root();
+        let (unknown, refused): (Vec<_>, Vec<_>) =
+            errors.into_iter().partition(|error| !is_root && error.is_forbidden());
+        self.unknown.extend(unknown);
+        self.refused.extend(refused);
+    }
+
     /// Whether all of it works.
     pub fn works(&self) -> bool {
         self.refused.is_empty()
@@ -45,6 +56,7 @@ impl Report {
         section(&mut text, "Works:", self.works.iter().cloned());
         section(&mut text, "Does not work:", self.refused.iter().flat_map(lines));
         section(&mut text, "Differs:", self.differs.iter().flat_map(lines));
+        section(&mut text, "Not known:", self.unknown.iter().flat_map(lines));
         section(&mut text, "Likely mistakes, which larder does not change:", self.likely.iter().flat_map(lines));
         if let Some(configuration) = &self.configuration {
             let lines = configuration.lines().map(str::to_owned);
@@ -69,6 +81,7 @@ impl Report {
             "refused": remarks(&self.refused),
             "differs": remarks(&self.differs),
             "without_effect": remarks(&self.without_effect),
+            "unknown": remarks(&self.unknown),
             "likely": remarks(&self.likely),
             "configuration": self.configuration,
             "switch_over": self.switch_over,

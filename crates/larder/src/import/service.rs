@@ -25,6 +25,15 @@ pub fn command(machine: &Machine, unit: &Unit, key: &str) -> Option<Command> {
     Some(Command { words, file: file.clone(), line: *line })
 }
 
+/// The value of a key with another program in place of one whose name ends so, if it is that: its options stay as they are
+/// written, with the variables and specifiers that only systemd knows.
+pub fn with_program(value: &str, old: &str, new: &str) -> Option<String> {
+    let bare = value.trim_start_matches(['-', '@', ':', '+', '!']);
+    let (signs, _) = value.split_at(value.len() - bare.len());
+    let program = bare.split_whitespace().next()?;
+    program.ends_with(old).then(|| format!("{signs}{new}{}", &bare[program.len()..]))
+}
+
 fn environment(machine: &Machine, unit: &Unit) -> Variables {
     let mut variables = Variables::new();
     let mut lines = BTreeMap::new();
@@ -97,6 +106,19 @@ mod tests {
         let command = command(&machine, &unit, "ExecStart").unwrap();
         assert_eq!((command.words.join("|").as_str(), command.line), ("/bin/v|-x|y|1 2|4", 4));
         assert_eq!(own_service(&machine), None);
+    }
+
+    #[test]
+    fn only_the_program_of_a_command_changes() {
+        for (value, expected) in [
+            ("/usr/sbin/nginx -g 'daemon on;' $A", Some("/larder -g 'daemon on;' $A")),
+            ("-/opt/nginx", Some("-/larder")),
+            ("/usr/bin/rm -f /run/nginx", None),
+            ("-", None),
+            ("", None),
+        ] {
+            assert_eq!(with_program(value, "/nginx", "/larder").as_deref(), expected, "{value}");
+        }
     }
 
     #[test]

@@ -139,8 +139,8 @@ fn is_name(word: &str) -> bool {
 pub fn joined(words: &[String]) -> String {
     let quoted = |word: &String| {
         let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:,@=[]*".contains(letter);
-        // systemd reads % and $ in quotes too.
-        let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+        // systemd reads $ in quotes too; a % is as it was written.
+        let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$");
         if !word.is_empty() && word.chars().all(is_plain) { escaped } else { format!("\"{escaped}\"") }
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
@@ -168,8 +168,8 @@ mod tests {
         ] {
             assert_eq!(split(line, &variables), expected, "{line}");
         }
-        let words = ["a b", "c\"d", "50%", "e", ""].map(str::to_owned);
-        assert_eq!(joined(&words), "\"a b\" \"c\\\"d\" \"50%%\" e \"\"");
+        let words = ["a b", "c\"d", "%t", "e$", ""].map(str::to_owned);
+        assert_eq!(joined(&words), "\"a b\" \"c\\\"d\" \"%t\" \"e$$\" \"\"");
     }
 
     #[test]

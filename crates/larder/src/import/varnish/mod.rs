@@ -23,6 +23,11 @@ pub fn report(machine: &Machine, written: Option<&Path>) -> Result<Report, Strin
     let found = found::find(machine, unit.as_ref())?;
     let mut report = Report { read: format!("varnish: {}", found.shown()), ..Report::default() };
     let (serve, kept) = read_options(&found.command, &mut report);
+    // As they are written, with what only systemd knows, if all of them are kept.
+    let raw =
+        unit.as_ref().and_then(|unit| unit.last("ExecStart")).filter(|_| kept.len() + 1 == found.command.words.len());
+    let raw = raw.and_then(|setting| service::with_program(&setting.value, "/varnishd", "/usr/sbin/larder varnishd"));
+    let line = raw.unwrap_or_else(|| format!("/usr/sbin/larder varnishd {}", words::joined(&kept)));
     if let Some(serve) = &serve {
         tell_options(serve, &found.command, &mut report);
         compile(machine, serve, &mut report);
@@ -34,7 +39,7 @@ pub fn report(machine: &Machine, written: Option<&Path>) -> Result<Report, Strin
             Err(why) => report.refused.push(remark(Severity::Error, why, &found.command)),
         }
     }
-    plan(machine, unit.as_ref(), &kept, written, &mut report);
+    plan(machine, unit.as_ref(), &line, written, &mut report);
     Ok(report)
 }
 
@@ -140,7 +145,7 @@ fn compile(machine: &Machine, serve: &Serve, report: &mut Report) {
         };
         for remark in Remark::of(&said.diagnostics, &said.sources) {
             match remark.severity {
-                Severity::Error => report.refused.push(remark),
+                Severity::Error => report.refuse([remark]),
                 Severity::Warning | Severity::Notice => report.differs.push(remark),
                 Severity::NoEffect => {}
             }
@@ -155,13 +160,10 @@ fn vcl(machine: &Machine, path: &Path, serve: &Serve) -> PathBuf {
     places.find(|path| machine.has(path)).unwrap_or_else(|| path.to_owned())
 }
 
-fn plan(machine: &Machine, unit: Option<&Unit>, kept: &[String], written: Option<&Path>, report: &mut Report) {
-    let options = words::joined(kept);
+fn plan(machine: &Machine, unit: Option<&Unit>, line: &str, written: Option<&Path>, report: &mut Report) {
     let Some(unit) = unit else {
-        report.switch_over =
-            vec!["/etc/init.d/varnish stop".to_owned(), format!("/usr/sbin/larder varnishd {options}")];
-        report.way_back =
-            vec!["pkill -x larder # that of the line above".to_owned(), "/etc/init.d/varnish start".to_owned()];
+        report.switch_over = vec!["/etc/init.d/varnish stop".to_owned(), format!("{line} -P {PID_FILE}")];
+        report.way_back = vec![format!("kill $(cat {PID_FILE})"), "/etc/init.d/varnish start".to_owned()];
         return;
     };
     if unit.last("ExecStart").is_some_and(|setting| setting.value.contains("larder")) {
@@ -170,7 +172,7 @@ fn plan(machine: &Machine, unit: Option<&Unit>, kept: &[String], written: Option
     }
     let mut drop_in = format!(
         "# The unit varnish.service runs larder, by Varnish's options. Remove this to have Varnish back.\n[Service]\n\
-         ExecStart=\nExecStart=/usr/sbin/larder varnishd {options}\n"
+         ExecStart=\nExecStart={line}\n"
     );
     if unit.is_on("MemoryDenyWriteExecute") {
         drop_in.push_str("# Regular expressions are compiled to machine code.\nMemoryDenyWriteExecute=no\n");
@@ -186,6 +188,7 @@ fn plan(machine: &Machine, unit: Option<&Unit>, kept: &[String], written: Option
     report.files.push((DROP_IN.into(), drop_in));
 }
 
+const PID_FILE: &str = "/run/larder-varnishd.pid";
 const DROP_IN: &str = "varnish.service.d/larder.conf";
 /// How many options are told of.
 const REFUSALS_MAX: usize = 20;

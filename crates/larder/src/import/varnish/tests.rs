@@ -104,6 +104,7 @@ fn a_drop_in_and_a_file_of_variables_are_heeded() {
     assert!(report.switch_over[1].contains("zz-larder.conf"));
     let drop_in = &report.files.last().unwrap().1;
     assert!(drop_in.contains("MemoryDenyWriteExecute=no"), "{drop_in}");
+    assert!(drop_in.contains("ExecStart=/usr/sbin/larder varnishd -F $DAEMON_OPTS\n"), "{drop_in}");
 }
 
 #[test]
@@ -112,7 +113,10 @@ fn without_a_unit_the_init_scripts_file_counts() {
     let report = said(&[("/etc/default/varnish", text), VCL]).unwrap().report;
     assert_eq!((report.works(), report.read.as_str()), (true, "varnish: /etc/default/varnish"));
     assert_eq!(report.switch_over[0], "/etc/init.d/varnish stop");
-    assert!(report.switch_over[1].ends_with("larder varnishd -a :6081 -f /etc/varnish/default.vcl -s malloc,64m"));
+    assert_eq!(
+        report.switch_over[1],
+        "/usr/sbin/larder varnishd -a :6081 -f /etc/varnish/default.vcl -s malloc,64m -P /run/larder-varnishd.pid"
+    );
 }
 
 #[test]
@@ -125,6 +129,9 @@ fn what_does_not_work_has_its_place() {
     assert!(told[0].starts_with("/lib/systemd/system/varnish.service:2: ") && told[0].contains("-u"), "{told:?}");
     assert!(told[1].contains("tape") && told[2].contains("no_such"), "{told:?}");
     assert!(told[3].starts_with("/etc/varnish/default.vcl:4: "), "{told:?}");
+    let drop_in = &report.files.last().unwrap().1;
+    let kept = "ExecStart=/usr/sbin/larder varnishd -F -a :80 -f /etc/varnish/default.vcl\n";
+    assert!(drop_in.contains(kept), "{drop_in}");
     let missing = said(&[("/lib/systemd/system/varnish.service", UNIT)]).unwrap().report;
     assert!(!missing.works() && missing.refused[0].message.contains("default.vcl"), "{missing:?}");
 }
