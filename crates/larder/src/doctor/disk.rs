@@ -37,6 +37,13 @@ pub fn place(patient: &Patient<'_>, found: &mut Found) {
             found.unknown(format!("no mounted file system has {path}"));
             continue;
         };
+        if let Some(setting) = locked(patient, &zone.path) {
+            let what = format!("{} has {path} (zone {name}) read-only, by {setting}", patient.unit_name());
+            let finding = Finding::error(what).why("no page is written, and none is found after a restart");
+            let mend = patient.set_in_unit(&format!("ReadWritePaths={path}"));
+            found.add(mend.into_iter().fold(finding, Finding::mend));
+            continue;
+        }
         let kind = mount.kind.as_str();
         if mount.is_read_only {
             found.add(
@@ -68,6 +75,39 @@ pub fn place(patient: &Patient<'_>, found: &mut Found) {
             found.fine(format!("{path}: {kind} on {}", mount.source));
         }
     }
+}
+
+/// The setting by which the unit keeps a folder from being written to.
+fn locked(patient: &Patient<'_>, path: &Path) -> Option<String> {
+    let unit = patient.unit().ok()??;
+    let paths = unit.all("ReadWritePaths");
+    let mut open = paths.iter().flat_map(|setting| setting.value.split_whitespace());
+    if open.any(|open| path.starts_with(open.trim_start_matches(['-', '+']))) {
+        return None;
+    }
+    let value = |key: &str| unit.last(key).map(|setting| setting.value.as_str()).unwrap_or_default();
+    let is_below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    let homes = ["/home", "/root", "/run/user"];
+    let system: &[&str] = match value("ProtectSystem") {
+        "yes" | "true" | "1" | "on" => &["/usr", "/boot", "/efi"],
+        "full" => &["/usr", "/boot", "/efi", "/etc"],
+        "strict" => &["/"],
+        _ => &[],
+    };
+    // systemd opens the folders of CacheDirectory= and its kin.
+    let has_own =
+        ["CacheDirectory", "StateDirectory", "LogsDirectory"].into_iter().zip(["/var/cache", "/var/lib", "/var/log"]);
+    let mut own =
+        has_own.flat_map(|(key, top)| value(key).split_whitespace().map(move |name| Path::new(top).join(name)));
+    if own.any(|own| path.starts_with(own)) {
+        return None;
+    }
+    match value("ProtectHome") {
+        "" | "no" | "false" | "0" | "off" => {}
+        home if is_below(&homes) => return Some(format!("ProtectHome={home}")),
+        _ => {}
+    }
+    is_below(system).then(|| format!("ProtectSystem={}", value("ProtectSystem")))
 }
 
 /// Whether there is room for what the zones may take.
@@ -250,6 +290,30 @@ mod tests {
         assert!(found.0.findings.is_empty() && found.0.unknown.is_empty());
         assert!(!Sick::new().look("disk-place").0.unknown.is_empty());
         assert_eq!(unescaped("/a\\040b"), "/a b");
+    }
+
+    #[test]
+    fn the_unit_lets_pages_be_written() {
+        let unit = "[Service]\nProtectSystem=full\nProtectHome=read-only\nCacheDirectory=larder\n";
+        for (path, more, severity) in [
+            ("/var/cache/larder/pages", "", None),
+            ("/srv/pages", "", None),
+            ("/home/cache", "", Some("error")),
+            ("/etc/pages", "", Some("error")),
+            ("/home/cache", "ReadWritePaths=/srv /home/cache\n", None),
+            ("/home/cache", "ProtectHome=no\n", None),
+            ("/srv/pages", "ProtectSystem=strict\n", Some("error")),
+            ("/var/cache/larder/pages", "ProtectSystem=strict\n", None),
+        ] {
+            let http = format!("http {{ proxy_cache_path {path} keys_zone=p:1m; }}");
+            let files = [
+                ("/lib/systemd/system/larder.service", unit),
+                ("/etc/systemd/system/larder.service.d/a.conf", more),
+                ("/proc/self/mountinfo", ROOT),
+            ];
+            let found = Sick::new().files(&files).config(&http).look("disk-place");
+            assert_eq!(found.severity(), severity, "{path} {more}: {found:?}");
+        }
     }
 
     #[test]

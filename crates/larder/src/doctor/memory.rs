@@ -60,11 +60,12 @@ pub fn limits(patient: &Patient<'_>, found: &mut Found) {
             None => finding.mend(patient.reload()),
         });
     } else if limit < MEMORY_MIN {
-        found.add(
-            Finding::warning(format!("the {whose} is {}", size(limit)))
-                .why("beside requests there is hardly memory for pages")
-                .mend(patient.set_in_unit("MemoryMax=512M")[0].clone()),
-        );
+        let finding = Finding::warning(format!("the {whose} is {}", size(limit)))
+            .why("beside requests there is hardly memory for pages");
+        found.add(match group {
+            Some(_) => patient.set_in_unit("MemoryMax=512M").into_iter().fold(finding, Finding::mend),
+            None => finding,
+        });
     } else {
         found.fine(format!(
             "{} of {} ({whose})",

@@ -3,6 +3,7 @@
 //! `checks` is the table of what is looked at; each check is a function of a `Patient` that adds to what was `Found`.
 //! Files are read through a `Machine`, and what no file says is tried by its `Senses`, so that a test can make a sick one.
 
+mod accounts;
 mod certificates;
 mod checks;
 mod clock;

@@ -100,8 +100,10 @@ impl<'a> Patient<'a> {
     pub fn set_in_unit(&self, setting: &str) -> [String; 2] {
         let unit = self.unit_name();
         let folder = format!("/etc/systemd/system/{unit}.d");
+        // A file for each key, so that one mend does not undo another.
+        let key = setting.split('=').next().unwrap_or_default();
         [
-            format!("mkdir -p {folder} && printf '[Service]\\n{setting}\\n' > {folder}/larder-doctor.conf"),
+            format!("mkdir -p {folder} && printf '[Service]\\n{setting}\\n' > {folder}/doctor-{key}.conf"),
             format!("systemctl daemon-reload && systemctl restart {}", unit.trim_end_matches(".service")),
         ]
     }

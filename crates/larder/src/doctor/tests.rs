@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,6 +93,12 @@ impl Sick {
 
     pub fn files(self, files: &[(&str, &str)]) -> Sick {
         files.iter().fold(self, |sick, (path, text)| sick.file(path, text))
+    }
+
+    pub fn mode(self, path: &str, mode: u32) -> Sick {
+        let path = self.root.path().join(path.trim_start_matches('/'));
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        self
     }
 
     /// The configuration; it need not have `events`.

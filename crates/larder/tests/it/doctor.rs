@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use larder_testkit::text_of;
+use larder_testkit::{PhpFpm, PhpFpmOptions, text_of};
 
 use crate::site;
 
@@ -78,6 +78,32 @@ fn a_disk_is_measured_and_left_as_it_was() {
         let left: Vec<_> = fs::read_dir(root.path().join("var/cache/pages")).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
+}
+
+#[test]
+fn a_php_fpm_that_runs_is_found_by_its_process_and_asked_for_its_status() {
+    let options = PhpFpmOptions { pool_lines: "pm.status_path = /fpm-status\n".to_owned(), ..PhpFpmOptions::new("/") };
+    let php = PhpFpm::start(&options).expect("php-fpm is installed by `scripts/setup test`");
+    let setup = site::Setup::new().name("SOCKET", php.socket().display());
+    setup.configure("server { listen 127.0.0.1:{PORT}; location / { fastcgi_pass unix:{SOCKET}; } }");
+    let output = setup.larder_words(&["doctor", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = |list: &str, check: &str, key: &str| {
+        let all = json[list].as_array().unwrap().iter().filter(|one| one["check"] == check);
+        all.map(|one| one[key].as_str().unwrap().to_owned()).collect::<Vec<_>>().join("\n")
+    };
+    let file = php.socket().with_file_name("php-fpm.conf").display().to_string();
+    let status = said("fine", "php-status", "what");
+    assert!(status.contains(&file) && status.contains("of 2 children busy, nobody waited"), "{json:#}");
+    // It is started with no php.ini, so that nobody knows what is in one.
+    let opcache = said("unknown", "php-opcache", "why") + &said("findings", "php-opcache", "what");
+    assert!(!opcache.is_empty(), "{json:#}");
+    assert!(said("findings", "php-timeouts", "what").contains("never ends a script that hangs"), "{json:#}");
+    drop(php);
+    let output = setup.larder_words(&["doctor"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text_of(&output.stdout);
+    assert!(said.contains("[error] php-socket: there is no socket"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! Who waits for a child of php-fpm: how many may, whether anybody listens, and whether larder may connect.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::super::accounts::Account;
 use super::super::finding::{Finding, Found};
 use super::super::patient::{Patient, sysctl};
+use super::origins::Origin;
 use super::pools::Pool;
 use crate::serve::fpm::Address;
 
@@ -22,13 +27,18 @@ pub fn backlog(patient: &Patient<'_>, found: &mut Found) {
         let finding = Finding::warning(format!("only {} requests may wait for {}", own.min(kernel), pool.shown()))
             .why("the next one is answered 502 at once, in place of a short wait: a Unix socket refuses it");
         found.add(match own < kernel {
-            true => pool.set("listen.backlog", DEFAULT).into_iter().fold(finding, Finding::mend).mend(restart(pool)),
+            true => finding.mend(change(pool, "listen.backlog", "511")).mend(restart(pool)),
             false => finding.mend(sysctl("net.core.somaxconn", 4096)).mend(restart(pool)),
         });
     }
 }
 
-/// A queue is made when the socket is.
+fn change(pool: &Pool, key: &str, value: &str) -> String {
+    let [change, _] = pool.set(key, value);
+    change
+}
+
+/// Queue and rights are those with which the socket was made.
 fn restart(pool: &Pool) -> String {
     format!("systemctl restart {}", pool.service())
 }
@@ -68,10 +78,51 @@ pub fn sockets(patient: &Patient<'_>, found: &mut Found) {
             );
             continue;
         }
-        found.fine(format!("{} is there", path.display()));
+        connects(patient, origin, path, found);
     }
 }
 
+/// Whether the account that serves may connect to a socket.
+fn connects(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Found) {
+    let user = patient.config.as_ref().and_then(|config| config.main.user.as_ref());
+    let (name, group) = user.map_or((DEFAULT_USER, None), |user| (user.value.0.as_str(), user.value.1.as_deref()));
+    let Some(account) = Account::named(patient.machine, name, group) else {
+        return found.unknown(format!("/etc/passwd and /etc/group have no account {name} that serves"));
+    };
+    let outside = patient.machine.outside(path);
+    let Ok(metadata) = outside.metadata() else {
+        return found.unknown(format!("{} cannot be looked at", path.display()));
+    };
+    if account.may_write(&metadata) {
+        return found.fine(format!("{} is there, and open to {name}", path.display()));
+    }
+    // `listen.acl_users`: the mode says nothing then.
+    if rustix::fs::getxattr(&outside, c"system.posix_acl_access", &mut [0u8; 1024][..]).is_ok() {
+        return found.unknown(format!("{} has an access list, which may have {name}", path.display()));
+    }
+    let pool = patient.php().pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine));
+    let finding = Finding::error(format!(
+        "{name}, which serves, may not connect to {} (mode {:o})",
+        path.display(),
+        metadata.mode() & 0o777
+    ))
+    .why("each request for PHP is answered 502, with \"Permission denied\" in the error log");
+    found.add(match pool {
+        Some(pool) => {
+            let finding = finding.mend(change(pool, "listen.group", name));
+            // Without it the group may connect.
+            let finding = match pool.get("listen.mode") {
+                Some(_) => finding.mend(change(pool, "listen.mode", "0660")),
+                None => finding,
+            };
+            finding.mend(restart(pool))
+        }
+        None => finding.mend(format!("# open {} to {name}", path.display())),
+    });
+}
+
+/// larder's, if the configuration names none.
+const DEFAULT_USER: &str = "nobody";
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
 /// php-fpm's own on Linux.
 const DEFAULT: i64 = 511;
@@ -114,6 +165,26 @@ mod tests {
         let other =
             Sick::new().file("/etc/php/8.2/fpm/pool.d/www.conf", "[www]\nlisten = /run/php8.sock\n").config(HTTP);
         assert!(other.look("php-socket").text().contains("one of /run/php8.sock"));
+    }
+
+    #[test]
+    fn a_socket_is_open_to_the_account_that_serves() {
+        let accounts =
+            [("/etc/passwd", "www-data:x:4000:4000::/:\nroot:x:0:0::/:\n"), ("/etc/group", "www-data:x:4000:\n")];
+        let serving = |user: &str, mode: u32| {
+            let sick = Sick::new().files(&accounts).file("/run/php.sock", "").mode("/run/php.sock", mode);
+            sick.config(&format!("user {user}; {HTTP}")).look("php-socket")
+        };
+        for (user, mode, severity) in [
+            ("root", 0o600, None),
+            ("www-data", 0o666, None),
+            ("www-data", 0o660, Some("error")),
+            ("nobody", 0o600, None),
+        ] {
+            let found = serving(user, mode);
+            assert_eq!(found.severity(), severity, "{user} {mode:o}: {found:?}");
+        }
+        assert!(serving("nobody", 0o600).text().contains("no account nobody"));
     }
 
     #[test]
