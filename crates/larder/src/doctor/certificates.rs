@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use larder_conf::model::{PemSource, Server, ServerName};
+use larder_conf::model::{Config, PemSource, Server, ServerName};
 use larder_tls::{CertificateFacts, pem_certificates};
 
 use super::finding::{Finding, Found};
@@ -19,6 +19,7 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
         for pair in &server.tls.certificates {
             let PemSource::File(file) = &pair.certificate else {
                 is_known = false;
+                found.unknown("an ssl_certificate whose file is named by a variable, or that is in the configuration");
                 continue;
             };
             let path = &file.value;
@@ -29,7 +30,7 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
             match facts {
                 Ok(facts) => {
                     if told.insert(path.clone()) {
-                        judge(patient, &path.display().to_string(), &facts, found);
+                        judge(patient, &path.display().to_string(), &facts, None, found);
                     }
                     all.push(facts);
                 }
@@ -43,6 +44,29 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
             names(patient, server, &all, found);
         }
     }
+    if config.http.servers.iter().any(|server| server.acme.is_some()) {
+        ordered(patient, config, found);
+    }
+}
+
+/// Those that larder orders and renews itself.
+fn ordered(patient: &Patient<'_>, config: &Config, found: &mut Found) {
+    let Some(account) = &config.acme else { return };
+    let state = account.state.value.display();
+    let files = patient.machine.files(&format!("{state}/*/*.pem"));
+    if files.is_empty() {
+        found.unknown(format!("{state} has no certificate yet that this account may see"));
+    }
+    for file in files {
+        match patient.machine.bytes(&file).map(|pem| first(&pem)) {
+            Ok(Some(facts)) => {
+                let renew = "grep acme /var/log/larder/error.log # why it is not renewed";
+                judge(patient, &file.display().to_string(), &facts, Some(renew), found);
+            }
+            Ok(None) => found.unknown(format!("{} is no certificate", file.display())),
+            Err(error) => found.unknown(error),
+        }
+    }
 }
 
 fn first(pem: &[u8]) -> Option<CertificateFacts> {
@@ -50,15 +74,19 @@ fn first(pem: &[u8]) -> Option<CertificateFacts> {
     CertificateFacts::read(chain.first()?).ok()
 }
 
-fn judge(patient: &Patient<'_>, path: &str, facts: &CertificateFacts, found: &mut Found) {
+/// `renew` is what mends one that larder renews itself.
+fn judge(patient: &Patient<'_>, path: &str, facts: &CertificateFacts, renew: Option<&str>, found: &mut Found) {
     let now = i64::try_from(patient.senses.now()).unwrap_or(i64::MAX);
     let left = facts.not_after.saturating_sub(now);
     let soon = SOON_SECONDS.min(facts.not_after.saturating_sub(facts.not_before) / 6);
-    let renew = match path.strip_prefix("/etc/letsencrypt/live/").and_then(|rest| rest.split('/').next()) {
+    let by_others = match path.strip_prefix("/etc/letsencrypt/live/").and_then(|rest| rest.split('/').next()) {
         Some(name) => format!("certbot renew --cert-name {}", quoted(name)),
         None => format!("# a new certificate in {path}"),
     };
-    let mend = |finding: Finding| finding.mend(renew.clone()).mend(patient.reload());
+    let mend = |finding: Finding| match renew {
+        Some(own) => finding.mend(own),
+        None => finding.mend(by_others.clone()).mend(patient.reload()),
+    };
     if left < 0 {
         let what = format!("the certificate {path} has expired ({})", facts.end);
         found.add(mend(Finding::error(what).why("browsers refuse the site")));
@@ -144,6 +172,21 @@ mod tests {
             let found = machine(name).at(at).look("certificates");
             assert_eq!(found.severity(), severity, "{name} {at}: {found:?}");
         }
+    }
+
+    #[test]
+    fn those_that_larder_orders_are_looked_at_too() {
+        let authority = Certificates::new("larder's tests");
+        let certificate = authority.server_with(&["site.test"], KeyKind::Ecdsa, Lifetime::Days(90));
+        let http = "http { larder_acme_account state=/var/lib/acme; server { listen 443 ssl; server_name site.test; larder_acme on; } }";
+        let machine = || Sick::new().config(http);
+        let with = || machine().file("/var/lib/acme/ca/site.pem", &certificate.pem);
+        let now = clock::now().secs();
+        assert_eq!(with().look("certificates").severity(), None);
+        assert_eq!(with().at(now + 89 * 86_400).look("certificates").severity(), Some("warning"));
+        assert_eq!(with().at(now + 99 * 86_400).look("certificates").severity(), Some("error"));
+        let none = machine().look("certificates");
+        assert!(none.severity().is_none() && none.text().contains("no certificate yet"), "{none:?}");
     }
 
     #[test]

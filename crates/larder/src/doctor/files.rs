@@ -22,7 +22,8 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
     let Some((limit, whose)) = limit(patient, &config.main, found) else { return };
     let needed = needed(&config.main).max(FILES_MIN);
     if limit >= needed {
-        found.fine(format!("{limit} files, by {whose}"));
+        let shown = if limit == u64::MAX { "no limit".to_owned() } else { format!("{limit} files") };
+        found.fine(format!("{shown}, by {whose}"));
         return;
     }
     let what = format!("larder may have {limit} files open, by {whose}; it should have {needed}");

@@ -121,7 +121,8 @@ fn summary(patient: &Patient<'_>, found: &Found) -> String {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
     });
-    format!("{}: {}\n", patient.conf_file.display(), numbers.join(", "))
+    let hint = if patient.is_root || found.unknown.is_empty() { "" } else { "; root may know more" };
+    format!("{}: {}{hint}\n", patient.conf_file.display(), numbers.join(", "))
 }
 
 const NOT_LOOKED: u8 = 3;

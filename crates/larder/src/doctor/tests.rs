@@ -162,6 +162,60 @@ fn a_machine_without_anything_is_looked_at_to_the_end() {
 }
 
 #[test]
+fn whatever_the_files_say_all_is_looked_at_to_the_end() {
+    let http = "user www; http { larder_memory 1g; proxy_cache_path /var/cache/pages keys_zone=p:1m;
+        server { listen 443 ssl; ssl_certificate /etc/site.pem; ssl_certificate_key /etc/site.pem;
+                 location / { fastcgi_pass unix:/run/php.sock; fastcgi_keep_conn on; } } }";
+    let pool = "[www]\nlisten=/run/php.sock\npm.status_path=/s\n";
+    let paths = [
+        "/proc/self/limits",
+        "/proc/self/cgroup",
+        "/proc/self/mountinfo",
+        "/proc/meminfo",
+        "/proc/net/netstat",
+        "/proc/7/comm",
+        "/proc/7/cmdline",
+        "/proc/7/status",
+        "/proc/7/cgroup",
+        "/proc/sys/fs/nr_open",
+        "/proc/sys/fs/file-nr",
+        "/proc/sys/net/core/somaxconn",
+        "/proc/sys/net/ipv4/tcp_syncookies",
+        "/proc/sys/net/ipv4/tcp_tw_recycle",
+        "/proc/sys/kernel/osrelease",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/sys/fs/cgroup/cpu.max",
+        "/sys/fs/cgroup/memory.max",
+        "/etc/passwd",
+        "/etc/group",
+        "/etc/site.pem",
+        "/etc/php/8.2/fpm/php.ini",
+        "/etc/php/8.2/fpm/pool.d/b.conf",
+        "/lib/systemd/system/larder.service",
+        "/run/larder.pid",
+    ];
+    for text in [
+        "",
+        "\0",
+        "7",
+        "\u{e9}\u{e9}=\u{e9}",
+        "[",
+        "=",
+        "-1 0",
+        "0 0 0",
+        "18446744073709551615 1",
+        " - ",
+        "a:b:c:d",
+        "0::/../..\n",
+    ] {
+        let sick = Sick::new().file("/etc/php/8.2/fpm/pool.d/a.conf", pool).file("/run/php.sock", "").config(http);
+        let sick = paths.iter().fold(sick, |sick, path| sick.file(path, text)).php(Some(text));
+        let seen = sick.seen(|patient, found| *found = checks::all(patient));
+        assert!(!seen.text().is_empty(), "{text:?}");
+    }
+}
+
+#[test]
 fn names_are_there_once_and_each_check_has_something_to_say() {
     let mut names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
     names.sort_unstable();

@@ -35,6 +35,8 @@ pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     conf_file: PathBuf,
+    /// Whether it is another than that of the unit.
+    is_other: bool,
     prefix: PathBuf,
 }
 
@@ -49,8 +51,9 @@ impl Asked {
         };
         // Without -p, larder's own: relative names then begin from another folder than with nginx.
         let prefix = PathBuf::from(value("-p").unwrap_or(paths::PREFIX));
-        let file = conf_file.map(Path::to_owned).or_else(|| value("-c").map(|file| prefix.join(file)));
-        Asked { conf_file: file.unwrap_or_else(|| CONF_FILE.into()), prefix }
+        let own = value("-c").map_or_else(|| CONF_FILE.into(), |file| prefix.join(file));
+        let is_other = conf_file.is_some_and(|file| file != own);
+        Asked { conf_file: conf_file.map_or(own, Path::to_owned), is_other, prefix }
     }
 }
 
@@ -159,6 +162,12 @@ fn plan(
         report.way_back = vec![format!("rm {file} && systemctl daemon-reload"), "systemctl restart nginx".to_owned()];
         return;
     }
+    if asked.is_other {
+        let file = asked.conf_file.display();
+        report
+            .switch_over
+            .push(format!("# {file} is not what the unit runs: it would go on with its own configuration"));
+    }
     let Some(drop_in) = drop_in(unit) else {
         let setting = unit.last("ExecStart");
         let place = setting.map_or_else(String::new, |own| format!("{}:{}", own.file.display(), own.line));
@@ -234,13 +243,17 @@ mod tests {
         ExecReload=/usr/sbin/nginx -g 'daemon on; master_process on;' -s reload\n";
 
     fn said(files: &[(&str, &str)]) -> Result<Report, String> {
+        said_of(files, None)
+    }
+
+    fn said_of(files: &[(&str, &str)], conf_file: Option<&str>) -> Result<Report, String> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path.trim_start_matches('/'));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        report(&Machine::at(root.path()).unwrap(), None, None)
+        report(&Machine::at(root.path()).unwrap(), conf_file.map(Path::new), None)
     }
 
     #[test]
@@ -315,6 +328,9 @@ mod tests {
         let drop_in = &report.files[0].1;
         assert!(drop_in.contains("ExecStart=/usr/sbin/larder -c /srv/n.conf -g 'daemon on;'\n"), "{drop_in}");
         assert_eq!(report.switch_over[0], "systemctl disable --now larder");
+        let other = [("/srv/other.conf", "events {}")];
+        let other = said_of(&[&files[..], &other].concat(), Some("/srv/other.conf")).unwrap();
+        assert!(other.switch_over[0].starts_with("# /srv/other.conf is not what the unit runs"), "{other:?}");
         assert!(report.switch_over[2].contains("/nginx.service.d/zz-larder.conf"), "{:?}", report.switch_over);
     }
 

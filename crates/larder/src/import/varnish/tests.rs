@@ -137,6 +137,29 @@ fn what_does_not_work_has_its_place() {
 }
 
 #[test]
+fn whatever_the_files_say_there_is_an_answer() {
+    for text in [
+        "",
+        "\0",
+        "\u{e9}=\u{e9}",
+        "ExecStart=",
+        "ExecStart=/varnishd -f '",
+        "ExecStart=/varnishd $A ${",
+        "ExecStart=-\\",
+        "DAEMON_OPTS=\"-a",
+    ] {
+        for path in ["/lib/systemd/system/varnish.service", "/etc/default/varnish", "/etc/varnish/default.vcl"] {
+            let all = [("/lib/systemd/system/varnish.service", UNIT), VCL, (path, text)];
+            let files = if path.starts_with("/etc/default") { &all[1..] } else { &all[..] };
+            match said(files) {
+                Ok(said) => assert!(!said.report.as_text().is_empty()),
+                Err(why) => assert!(!why.is_empty(), "{path} {text:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_no_varnish_is_told() {
     for (files, expected) in [
         (&[][..], "there is no unit varnish.service"),
