@@ -143,7 +143,7 @@ pub fn huge_pages(patient: &Patient<'_>, found: &mut Found) {
         (Ok(enabled), defrag, shared) => (enabled, defrag.ok().flatten(), shared.ok().flatten()),
         (Err(error), ..) => {
             let error: crate::machine::Unread = error;
-            return match error.is_absent() {
+            return match error.is_absent() && patient.machine.has("/sys/kernel/mm".as_ref()) {
                 true => found.fine("the kernel has none"),
                 false => found.unknown(error),
             };
@@ -234,6 +234,8 @@ mod tests {
             let found = sick.file(&path("shmem_enabled"), shared).look("huge-pages");
             assert_eq!(found.severity(), severity, "{enabled} {defrag} {shared}: {found:?}");
         }
-        assert!(Sick::new().look("huge-pages").0.findings.is_empty());
+        assert!(!Sick::new().look("huge-pages").0.unknown.is_empty(), "without /sys nobody knows");
+        let none = Sick::new().file("/sys/kernel/mm/x", "").look("huge-pages");
+        assert!(none.text().contains("the kernel has none"), "{none:?}");
     }
 }

@@ -54,7 +54,9 @@ pub fn tw_recycle(patient: &Patient<'_>, found: &mut Found) {
                 .why("of several visitors behind one router or mobile network, some cannot connect at all")
                 .mend(sysctl("net.ipv4.tcp_tw_recycle", 0)),
         ),
-        Err(error) if error.is_absent() => found.fine("the kernel has it no more"),
+        Err(error) if error.is_absent() && patient.machine.has("/proc/sys/net/ipv4".as_ref()) => {
+            found.fine("the kernel has it no more");
+        }
         Err(error) => found.unknown(error),
     }
     for pattern in ["/etc/sysctl.conf", "/etc/sysctl.d/*.conf"] {
@@ -135,5 +137,8 @@ mod tests {
             let found = Sick::new().files(files).look("tw-recycle");
             assert_eq!(found.severity(), severity, "{files:?}: {found:?}");
         }
+        assert!(!Sick::new().look("tw-recycle").0.unknown.is_empty(), "without /proc nobody knows");
+        let new = Sick::new().file("/proc/sys/net/ipv4/tcp_syncookies", "1").look("tw-recycle");
+        assert!(new.text().contains("has it no more"), "{new:?}");
     }
 }

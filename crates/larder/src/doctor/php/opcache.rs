@@ -1,6 +1,6 @@
 //! Whether PHP keeps what it has compiled.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::finding::{Finding, Found};
 use super::super::patient::Patient;
@@ -51,24 +51,12 @@ fn state(machine: &Machine, pool: &Pool) -> Result<State, Unread> {
             return Ok(if is_off(value) { State::Off(pool.file.clone()) } else { State::On });
         }
     }
-    let (main, beside) = match pool.version() {
-        Some(version) => (format!("/etc/php/{version}/fpm/php.ini"), format!("/etc/php/{version}/fpm/conf.d/*.ini")),
-        None => (
-            ["/etc/php.ini", "/usr/local/etc/php/php.ini"]
-                .into_iter()
-                .find(|path| machine.has(path.as_ref()))
-                .unwrap_or("/etc/php.ini")
-                .to_owned(),
-            ["/etc/php.d/*.ini", "/usr/local/etc/php/conf.d/*.ini"]
-                .into_iter()
-                .find(|pattern| !machine.files(pattern).is_empty())
-                .unwrap_or("/etc/php.d/*.ini")
-                .to_owned(),
-        ),
-    };
+    let (main, beside) = settings(pool);
+    let beside = machine.files(&beside);
+    // The image of php has none, and is content with what is beside it.
+    let has_main = beside.is_empty() || machine.has(&main);
     let (mut is_loaded, mut off) = (false, None);
-    let files: Vec<PathBuf> = std::iter::once(PathBuf::from(main)).chain(machine.files(&beside)).collect();
-    for file in files {
+    for file in has_main.then_some(main).into_iter().chain(beside) {
         for line in machine.text(&file)?.lines().map(str::trim).filter(|line| !line.starts_with(';')) {
             let Some((key, value)) = line.split_once('=') else { continue };
             match key.trim() {
@@ -85,6 +73,19 @@ fn state(machine: &Machine, pool: &Pool) -> Result<State, Unread> {
         (None, true) => State::On,
         (None, false) => State::NotLoaded,
     })
+}
+
+/// `php.ini`, and the pattern of the files that are read after it.
+fn settings(pool: &Pool) -> (PathBuf, String) {
+    let folder = pool.file.parent().and_then(|folder| folder.parent()).unwrap_or(Path::new("/etc"));
+    let (main, beside) = match folder {
+        // Fedora, and php's own image.
+        folder if folder == Path::new("/etc") => (folder.join("php.ini"), folder.join("php.d")),
+        folder if folder.ends_with("etc") => (folder.join("php/php.ini"), folder.join("php/conf.d")),
+        // Debian, Alpine.
+        folder => (folder.join("php.ini"), folder.join("conf.d")),
+    };
+    (main, format!("{}/*.ini", beside.display()))
 }
 
 fn is_off(value: &str) -> bool {
@@ -132,6 +133,17 @@ mod tests {
         ] {
             let found = machine(version, pool, files).look("php-opcache");
             assert_eq!(found.severity(), severity, "{version} {pool} {files:?}: {found:?}");
+        }
+        for (pool, main, beside) in [
+            ("/etc/php-fpm.d/a.conf", "/etc/php.ini", "/etc/php.d/10-opcache.ini"),
+            ("/etc/php83/php-fpm.d/a.conf", "/etc/php83/php.ini", "/etc/php83/conf.d/00_opcache.ini"),
+            ("/usr/local/etc/php-fpm.d/a.conf", "/none", "/usr/local/etc/php/conf.d/opcache.ini"),
+        ] {
+            let sick = Sick::new().file(pool, "[www]\nlisten = /run/php.sock\n").file(main, "").config(HTTP);
+            let sick = sick.file(beside, "zend_extension=opcache");
+            assert!(sick.look("php-opcache").text().contains(": on"), "{pool}");
+            let found = sick.file(beside, "opcache.enable=0").look("php-opcache");
+            assert!(found.text().contains(beside), "{pool}: {found:?}");
         }
         let found = machine("8.2", "", &[]).look("php-opcache");
         assert!(found.severity().is_none() && found.text().contains("php.ini cannot be read"), "{found:?}");

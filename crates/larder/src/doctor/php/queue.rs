@@ -48,21 +48,7 @@ pub fn sockets(patient: &Patient<'_>, found: &mut Found) {
     for origin in &patient.php().origins {
         let Address::Unix(path) = &origin.address else { continue };
         if !patient.machine.has(path) {
-            let why = "each request for PHP is answered 502";
-            let service = patient.php().pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine));
-            let others = patient.php().pools.iter().filter_map(|pool| pool.get("listen"));
-            let mend = match service {
-                Some(pool) => format!("systemctl start {}", pool.service()),
-                None => match others.collect::<Vec<_>>() {
-                    others if others.is_empty() => "apt-get install php-fpm".to_owned(),
-                    others => format!("# in {}: one of {}", origin.place, others.join(", ")),
-                },
-            };
-            found.add(
-                Finding::error(format!("there is no socket {} (asked in {})", path.display(), origin.place))
-                    .why(why)
-                    .mend(mend),
-            );
+            absent(patient, origin, path, found);
             continue;
         }
         let is_hidden = path.starts_with("/tmp") || path.starts_with("/var/tmp");
@@ -80,6 +66,20 @@ pub fn sockets(patient: &Patient<'_>, found: &mut Found) {
         }
         connects(patient, origin, path, found);
     }
+}
+
+/// A socket that is not there. Without any php-fpm, the site may have no PHP either.
+fn absent(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Found) {
+    let pools = &patient.php().pools;
+    let what = format!("there is no socket {} (asked in {})", path.display(), origin.place);
+    let finding = if pools.is_empty() { Finding::warning(what) } else { Finding::error(what) };
+    let others: Vec<&str> = pools.iter().filter_map(|pool| pool.get("listen")).collect();
+    let mend = match pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine)) {
+        Some(pool) => format!("systemctl start {}", pool.service()),
+        None if others.is_empty() => "apt-get install php-fpm".to_owned(),
+        None => format!("# in {}: one of {}", origin.place, others.join(", ")),
+    };
+    found.add(finding.why("each request for PHP is answered 502").mend(mend));
 }
 
 /// Whether the account that serves may connect to a socket.
