@@ -98,7 +98,7 @@ pub struct Written {
 }
 
 /// All directives of `main_file` and its includes in order, with the files: the same as those of [`load`]. What stands in
-/// `map`, `types` and the like are values, and not among them.
+/// `map`, `types` and the like are values, and not among them; nor is what a refused block has.
 pub fn written(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> (Vec<Written>, Sources) {
     let parsed = parse::parse(main_file, options, loader);
     let mut found = Vec::new();
@@ -106,14 +106,16 @@ pub fn written(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> 
     (found, parsed.sources)
 }
 
-fn each_written(directives: &[tree::Directive], found: &mut Vec<Written>) {
+fn each_written(tree: &[tree::Directive], found: &mut Vec<Written>) {
     const OF_VALUES: [&str; 5] = ["map", "geo", "types", "split_clients", "charset_map"];
-    for directive in directives {
+    for directive in tree {
         let (name, span) = (directive.name.text.clone(), directive.name.span);
-        let standing = find_directive(&name).map(DirectiveInfo::standing);
-        let has_values = OF_VALUES.contains(&name.as_str());
+        let standing = directives::standing_of(&name);
+        // What larder does not know may have anything in its block.
+        let is_ours = standing.is_some_and(|standing| standing != Standing::Refused);
+        let has_directives = is_ours && !OF_VALUES.contains(&name.as_str());
         found.push(Written { name, span, standing });
-        if let Some(block) = directive.block.as_ref().filter(|_| !has_values) {
+        if let Some(block) = directive.block.as_ref().filter(|_| has_directives) {
             each_written(&block.directives, found);
         }
     }
@@ -135,7 +137,10 @@ mod tests {
     #[test]
     fn directives_are_found_where_they_are_written() {
         let mut files = MemoryLoader::new();
-        files.add("/a", "events {}\nhttp { include b; map $a $b { default 1; } nonsense 1; }");
+        files.add(
+            "/a",
+            "events {}\nhttp { include b; map $a $b { default 1; } nonsense 1; lua_code on; }\nstream { server { } }",
+        );
         files.add("/b", "server {\n  listen 80; tcp_nopush on;\n  perl_set $a x;\n}");
         let options = Options {
             prefix: "/".into(),
@@ -159,6 +164,8 @@ mod tests {
             "/b:3 perl_set Some(Refused)",
             "/a:2 map Some(Built)",
             "/a:2 nonsense None",
+            "/a:2 lua_code Some(Harmless)",
+            "/a:3 stream Some(Refused)",
         ];
         assert_eq!(found, expected);
     }

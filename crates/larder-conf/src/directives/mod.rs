@@ -150,6 +150,11 @@ fn by_prefix(name: &str) -> Option<&'static DirectiveInfo> {
     refused::PREFIXES.iter().chain(third_party::PREFIXES).find(|info| name.starts_with(info.name))
 }
 
+/// How larder stands to a name, also to one that it knows by how it begins or ends.
+pub(crate) fn standing_of(name: &str) -> Option<Standing> {
+    find_directive(name).or_else(|| by_prefix(name)).map(DirectiveInfo::standing)
+}
+
 /// Whether a directive has that name.
 pub(crate) fn is_known(name: &str) -> bool {
     name == "include" || BY_NAME.contains_key(name) || by_prefix(name).is_some()

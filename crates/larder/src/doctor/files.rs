@@ -145,6 +145,11 @@ mod tests {
         assert_eq!(running(&limits("1024", "524288")).look("open-files").severity(), Some("error"));
         assert_eq!(running(&limits("4096", "524288")).look("open-files").severity(), Some("warning"));
         assert_eq!(running(&limits("524288", "524288")).look("open-files").severity(), None);
+        let other = running(&limits("1024", "1024")).file("/proc/7/comm", "nginx\n").look("open-files");
+        assert!(
+            other.severity().is_none() && !other.0.unknown.is_empty(),
+            "a process of another program is none of ours"
+        );
         let unit = |text: &str| Sick::new().file("/lib/systemd/system/larder.service", text).config("");
         for (text, severity) in [
             ("[Service]\nLimitNOFILE=524288\n", None),

@@ -6,6 +6,7 @@ use larder_server::MemoryGroup;
 use super::finding::{Finding, Found};
 use super::patient::Patient;
 use super::words::size;
+use crate::machine::Unread;
 
 /// What pages may take, against the limits of the control groups and the memory of the machine.
 pub fn limits(patient: &Patient<'_>, found: &mut Found) {
@@ -135,14 +136,13 @@ fn least_share(patient: &Patient<'_>, groups: &str) -> Option<(f64, String)> {
 
 /// Transparent huge pages.
 pub fn huge_pages(patient: &Patient<'_>, found: &mut Found) {
-    let chosen = |file: &str| {
+    let chosen = |file: &str| -> Result<Option<String>, Unread> {
         let text = patient.machine.text(format!("/sys/kernel/mm/transparent_hugepage/{file}"))?;
         Ok(text.split_whitespace().find_map(|word| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned())))
     };
     let (enabled, defrag, shared) = match (chosen("enabled"), chosen("defrag"), chosen("shmem_enabled")) {
         (Ok(enabled), defrag, shared) => (enabled, defrag.ok().flatten(), shared.ok().flatten()),
         (Err(error), ..) => {
-            let error: crate::machine::Unread = error;
             return match error.is_absent() && patient.machine.has("/sys/kernel/mm".as_ref()) {
                 true => found.fine("the kernel has none"),
                 false => found.unknown(error),
@@ -154,7 +154,9 @@ pub fn huge_pages(patient: &Patient<'_>, found: &mut Found) {
     if is(&shared, "always") || is(&shared, "force") {
         found.add(
             Finding::warning("huge pages are used for all memory files (shmem_enabled)")
-                .why("an evicted page of 48 KB gives no memory back until 2 MB beside it are free, so that larder shrinks its cache")
+                .why(
+                    "larder's has pages of 48 KB that come and go, and gets 2 MB at a time: more is taken than is used",
+                )
                 .mend(set("shmem_enabled", "advise")),
         );
     }

@@ -166,7 +166,9 @@ fn whatever_the_files_say_all_is_looked_at_to_the_end() {
     let http = "user www; http { larder_memory 1g; proxy_cache_path /var/cache/pages keys_zone=p:1m;
         server { listen 443 ssl; ssl_certificate /etc/site.pem; ssl_certificate_key /etc/site.pem;
                  location / { fastcgi_pass unix:/run/php.sock; fastcgi_keep_conn on; } } }";
-    let pool = "[www]\nlisten=/run/php.sock\npm.status_path=/s\n";
+    let pool = "[www]\nlisten=/run/php.sock\npm.status_path=/s\npm.max_children=18446744073709551615\n";
+    const MUCH: &str =
+        "php-fpm: pool www\nPPid: 7\nRssAnon: 18014398509481983 kB\nMemTotal: 18014398509481983 kB\nPPid: 7";
     let paths = [
         "/proc/self/limits",
         "/proc/self/cgroup",
@@ -176,6 +178,7 @@ fn whatever_the_files_say_all_is_looked_at_to_the_end() {
         "/proc/7/comm",
         "/proc/7/cmdline",
         "/proc/7/status",
+        "/proc/9/status",
         "/proc/7/cgroup",
         "/proc/sys/fs/nr_open",
         "/proc/sys/fs/file-nr",
@@ -207,8 +210,10 @@ fn whatever_the_files_say_all_is_looked_at_to_the_end() {
         " - ",
         "a:b:c:d",
         "0::/../..\n",
+        MUCH,
     ] {
         let sick = Sick::new().file("/etc/php/8.2/fpm/pool.d/a.conf", pool).file("/run/php.sock", "").config(http);
+        let sick = sick.files(&[("/proc/9/comm", "php"), ("/proc/9/cmdline", "php-fpm: pool www")]);
         let sick = paths.iter().fold(sick, |sick, path| sick.file(path, text)).php(Some(text));
         let seen = sick.seen(|patient, found| *found = checks::all(patient));
         assert!(!seen.text().is_empty(), "{text:?}");

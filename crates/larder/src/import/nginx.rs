@@ -26,8 +26,8 @@ pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path
         ));
     }
     let mut report = Report::default();
-    let pid = look(machine, &asked, &mut report);
-    plan(machine, unit.as_ref(), &asked, pid, written, &mut report);
+    let names_pid = look(machine, &asked, &mut report);
+    plan(machine, unit.as_ref(), &asked, names_pid, written, &mut report);
     Ok(report)
 }
 
@@ -57,8 +57,8 @@ impl Asked {
     }
 }
 
-/// What works and what does not. Returns the pid file that the configuration names.
-fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> Option<PathBuf> {
+/// What works and what does not. Returns whether the configuration names a pid file.
+fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> bool {
     let surroundings = Surroundings {
         conf_file: asked.conf_file.clone(),
         conf_prefix: asked.conf_file.parent().map(Path::to_owned).unwrap_or_default(),
@@ -70,7 +70,7 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> Option<PathBuf
     };
     let mut loader = machine.clone();
     let (directives, sources) = Configuration::written(&surroundings, &mut loader);
-    let pid = Configuration::parsed(&surroundings, &mut loader).and_then(|config| config.main.pid);
+    let is_readable = Configuration::parsed(&surroundings, &mut loader).is_some();
     let mut remarks = Vec::new();
     match Configuration::by_loader(surroundings, &mut loader) {
         Ok(configuration) => {
@@ -85,6 +85,16 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> Option<PathBuf
                 rejected.remarks.into_iter().partition(|remark| remark.severity == Severity::Error);
             report.refuse(errors);
             remarks.extend(others);
+            if !is_readable {
+                report.unknown.push(Remark {
+                    severity: Severity::Notice,
+                    message: "certificates, VCLs and likely mistakes are looked at when the rest can be read"
+                        .to_owned(),
+                    place: None,
+                    label: None,
+                    help: None,
+                });
+            }
         }
     }
     let files = sources.files().count();
@@ -119,7 +129,7 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> Option<PathBuf
         }
     }
     report.differs.sort_by(|a, b| a.place.cmp(&b.place));
-    pid
+    directives.iter().any(|written| written.name == "pid")
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -146,7 +156,7 @@ fn plan(
     machine: &Machine,
     unit: Option<&Unit>,
     asked: &Asked,
-    pid: Option<PathBuf>,
+    names_pid: bool,
     written: Option<&Path>,
     report: &mut Report,
 ) {
@@ -185,7 +195,7 @@ fn plan(
         *restart = format!("larder -t -q -c {} && {restart}", asked.conf_file.display());
     }
     report.switch_over.extend(service::own_service(machine));
-    report.switch_over.extend(name_pid_file(unit, pid.as_deref(), asked));
+    report.switch_over.extend(name_pid_file(unit, names_pid, asked));
     report.switch_over.extend(to_write(written, "nginx").filter(|_| !is_packaged));
     report.switch_over.extend(there);
     report.way_back = back;
@@ -215,9 +225,9 @@ fn drop_in(unit: &Unit) -> Option<String> {
 
 /// The command that names the pid file in the configuration, if systemd would look for it in vain: nginx has one built in,
 /// and so has larder.
-fn name_pid_file(unit: &Unit, pid: Option<&Path>, asked: &Asked) -> Option<String> {
+fn name_pid_file(unit: &Unit, names_pid: bool, asked: &Asked) -> Option<String> {
     let wanted = &unit.last("PIDFile")?.value;
-    (pid.is_none() && Path::new(wanted) != Path::new(paths::PID_FILE)).then(|| {
+    (!names_pid && Path::new(wanted) != Path::new(paths::PID_FILE)).then(|| {
         format!("sed -i '1i pid {wanted};' {} # where the unit looks, for nginx too", asked.conf_file.display())
     })
 }
@@ -269,7 +279,7 @@ mod tests {
         let report = said(&[(CONF_FILE, conf), ("/etc/nginx/sites/a", good), ("/etc/nginx/sites/b", bad)]).unwrap();
         let places: Vec<String> = report.refused.iter().map(Remark::shown_place).collect();
         assert_eq!(places, ["/etc/nginx/sites/b:2", "/etc/nginx/sites/b:3"]);
-        assert!(!report.works());
+        assert!(!report.works() && report.unknown[0].message.contains("when the rest can be read"));
         let none = said(&[("/etc/other", "")]).unwrap_err();
         assert!(none.contains("there is no /etc/nginx/nginx.conf"), "{none}");
     }
@@ -346,6 +356,8 @@ mod tests {
         assert!(report.switch_over[0].starts_with("sed -i '1i pid /run/nginx.pid;' /etc/nginx/nginx.conf"));
         let named = said(&[(CONF_FILE, "pid /run/nginx.pid; events {}"), unit]).unwrap();
         assert!(!named.switch_over.iter().any(|command| command.contains("sed")));
+        let wrong = said(&[(CONF_FILE, "pid /run/nginx.pid; events {} stream {}"), unit]).unwrap();
+        assert!(!wrong.works() && !wrong.switch_over.iter().any(|command| command.contains("sed")));
         let script = ("/lib/systemd/system/nginx.service", "[Service]\nExecStart=/opt/start\n");
         let script = said(&[(CONF_FILE, "events {}"), script]).unwrap();
         assert_eq!(

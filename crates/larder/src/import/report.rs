@@ -64,7 +64,7 @@ impl Report {
         }
         let title = match self.works() {
             true => "Switch over, as root:",
-            false => "Switch over, as root, when what does not work is mended or not needed:",
+            false => "Switch over, as root, when what does not work is mended or taken out:",
         };
         section(&mut text, title, self.switch_over.iter().cloned());
         section(&mut text, "The way back:", self.way_back.iter().cloned());
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn it_says_what_does_not_work_and_where() {
         let expected = "nginx: /a\n\nWorks:\n    the rest\n\nDoes not work:\n    /a:3: no (there)\n        yes\n\n\
-                        Switch over, as root, when what does not work is mended or not needed:\n    one\n    two\n\n\
+                        Switch over, as root, when what does not work is mended or taken out:\n    one\n    two\n\n\
                         The way back:\n    back\n";
         assert_eq!(report().as_text(), expected);
         let json = report().as_json();

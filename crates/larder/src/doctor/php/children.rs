@@ -32,7 +32,7 @@ pub fn memory(patient: &Patient<'_>, found: &mut Found) {
         let all = children.saturating_mul(bytes);
         wanted = wanted.saturating_add(all);
         facts.push(format!("{}: {children} children of {} each", pool.shown(), size(bytes)));
-        if largest.is_none_or(|(_, children, bytes)| all > children * bytes) {
+        if largest.is_none_or(|(_, children, bytes)| all > children.saturating_mul(bytes)) {
             largest = Some((pool, children, bytes));
         }
     }
@@ -72,7 +72,7 @@ fn child_bytes(patient: &Patient<'_>, pool: &Pool) -> Option<u64> {
     let sizes: Vec<u64> =
         processes.filter_map(|process| processes::memory(patient.machine, process.pid, "RssAnon")).collect();
     let count = u64::try_from(sizes.len()).ok().filter(|count| *count > 0)?;
-    Some(sizes.iter().sum::<u64>() / count)
+    Some(sizes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) / count)
 }
 
 /// A kept connection has a child for itself, also while it is idle.
