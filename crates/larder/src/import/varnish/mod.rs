@@ -186,6 +186,32 @@ fn plan(machine: &Machine, unit: Option<&Unit>, line: &str, written: Option<&Pat
         .extend(service::own_service(machine).map(|disable| format!("# if it has the same ports: {disable}")));
     report.way_back = back;
     report.files.push((DROP_IN.into(), drop_in));
+    for reader in ["varnishncsa", "varnishlog"] {
+        plan_reader(machine, reader, written, report);
+    }
+}
+
+/// A service that reads Varnish's log, if it starts with the machine: larder's log is read by larder.
+fn plan_reader(machine: &Machine, reader: &str, written: Option<&Path>, report: &mut Report) {
+    let wanted = format!("/etc/systemd/system/multi-user.target.wants/{reader}.service");
+    let unit = Unit::read(machine, &format!("{reader}.service")).ok().flatten();
+    let Some(unit) = unit.filter(|_| machine.has(Path::new(&wanted))) else { return };
+    let Some(setting) = unit.last("ExecStart") else { return };
+    let program = format!("/usr/sbin/larder {reader}");
+    let Some(line) = service::with_program(&setting.value, &format!("/{reader}"), &program) else { return };
+    report.differs.push(Remark {
+        severity: Severity::Notice,
+        message: format!("{reader} reads Varnish's log, and larder's is read by \"larder {reader}\""),
+        place: Some((setting.file.clone(), setting.line)),
+        label: None,
+        help: None,
+    });
+    let file = format!("{reader}.service.d/larder.conf");
+    let name = service::drop_in_name(&unit, "larder.conf");
+    let (there, back) = service::switch(reader, &place(written, &file), name);
+    report.switch_over.extend(there);
+    report.way_back.extend(back);
+    report.files.push((file.into(), format!("[Service]\nExecStart=\nExecStart={line}\n")));
 }
 
 const PID_FILE: &str = "/run/larder-varnishd.pid";

@@ -108,6 +108,26 @@ fn a_drop_in_and_a_file_of_variables_are_heeded() {
 }
 
 #[test]
+fn readers_of_the_log_go_along_where_they_are_wanted() {
+    let reader = "[Service]\nUser=varnishlog\nExecStart=/usr/bin/varnishncsa -a -w /var/log/v.log -D -P /run/v.pid\n";
+    let wanted = ("/etc/systemd/system/multi-user.target.wants/varnishncsa.service", "");
+    let files = [
+        ("/lib/systemd/system/varnish.service", UNIT),
+        ("/lib/systemd/system/varnishncsa.service", reader),
+        VCL,
+        wanted,
+    ];
+    let report = said(&files).unwrap().report;
+    let (name, text) = report.files.last().unwrap();
+    assert_eq!(name, Path::new("varnishncsa.service.d/larder.conf"));
+    assert!(text.ends_with("ExecStart=/usr/sbin/larder varnishncsa -a -w /var/log/v.log -D -P /run/v.pid\n"), "{text}");
+    let has = |commands: &[String]| commands.iter().any(|command| command == "systemctl restart varnishncsa");
+    assert!(has(&report.switch_over) && has(&report.way_back), "{report:?}");
+    let without = said(&files[..3]).unwrap().report;
+    assert!(!has(&without.switch_over), "{without:?}");
+}
+
+#[test]
 fn without_a_unit_the_init_scripts_file_counts() {
     let text = "NFILES=1\n# DAEMON_OPTS=\"-a :1\"\nDAEMON_OPTS=\"-a :6081 \\\n   -f /etc/varnish/default.vcl \\\n   -s malloc,64m\"\n";
     let report = said(&[("/etc/default/varnish", text), VCL]).unwrap().report;
