@@ -146,6 +146,7 @@ struct Told {
 impl AnswerBody {
     /// The body of an exchange whose head was read. If all of it came with the head, the connection is free from now on.
     pub(crate) fn new(exchange: Box<Exchange>, pick: Pick, now: Instant) -> AnswerBody {
+        note(&exchange, &pick);
         let mut body = AnswerBody { content_length: exchange.content_length(), ..AnswerBody::ended() };
         if exchange.over.is_some() {
             body.end(exchange, &pick, now);
@@ -185,8 +186,8 @@ impl AnswerBody {
             if let Some(piece) = self.ready.pop() {
                 return Poll::Ready(Ok(Some(piece)));
             }
-            let exchange = match &mut self.state {
-                State::Open { exchange, .. } => exchange,
+            let (exchange, pick) = match &mut self.state {
+                State::Open { exchange, pick } => (exchange, pick),
                 State::File(body) => {
                     let read = body.read();
                     self.state = match &read {
@@ -206,7 +207,9 @@ impl AnswerBody {
                 return Poll::Ready(Ok(Some(piece)));
             }
             let now = Instant::now();
-            ready!(exchange.poll_more(cx, now));
+            let polled = exchange.poll_more(cx, now);
+            note(exchange, pick);
+            ready!(polled);
             if exchange.over.is_some()
                 && let State::Open { exchange, pick } = std::mem::replace(&mut self.state, State::Ended)
             {
@@ -317,6 +320,11 @@ impl AnswerBody {
             self.told = Some(Box::new(Told { stderr, notes, trailers }));
         }
     }
+}
+
+/// Notes for the counts what the connection has moved.
+fn note(exchange: &Exchange, pick: &Pick) {
+    pick.note_bytes(exchange.upload.sent_bytes(), exchange.received_bytes());
 }
 
 impl fmt::Debug for AnswerBody {

@@ -181,7 +181,9 @@ impl Fetching {
             match (result, step) {
                 (Ok(head), Step::Exchanging { exchange, .. }) => {
                     attempt.note_head(head.status, now);
-                    pick.answered();
+                    pick.has_head(head.status, now);
+                    pick.note_bytes(attempt.sent_bytes, attempt.received_bytes);
+                    pick.answered(now);
                     pick.answers(now);
                     let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
                     return Poll::Ready(self.outcome(Ok(answer)));
@@ -250,12 +252,14 @@ impl Fetching {
     fn after(&mut self, failure: Failure, pick: Pick, now: Instant) -> Option<FetchError> {
         match failure.says() {
             Health::Bad => pick.failed(now),
-            Health::Good => pick.answered(),
+            Health::Good => pick.answered(now),
             Health::Unknown => {}
         }
         let attempt = self.attempts.last_mut()?;
+        pick.note_bytes(attempt.sent_bytes, attempt.received_bytes);
         match failure {
             Failure::Refused { status } => {
+                pick.has_head(status, now);
                 attempt.note_head(status, now);
                 None
             }

@@ -43,7 +43,7 @@ pub use answer::{Answer, AnswerBody, Upgraded, Usage};
 pub use attempt::{Attempt, Line};
 pub use error::{FailKind, FetchError};
 pub use fetch::{Fetching, Outcome, fetch};
-pub use group::{Balance, Group, LeastTime, Server, Until};
+pub use group::{BOUNDS_MILLIS, Balance, Group, LeastTime, Server, ServerCounts, ServerState, ServerStatus, Until};
 pub use http::Interim;
 pub use limits::{Bind, Limits};
 pub use pool::Keepalive;

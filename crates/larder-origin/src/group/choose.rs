@@ -2,12 +2,13 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::counts::Counts;
 use super::{Balance, Group, LeastTime, Members, State, Tier, Until, hash};
 use crate::address::Address;
 
@@ -49,6 +50,11 @@ pub(crate) struct Pick {
     chosen_at: Instant,
     /// When its response head was complete, in nanoseconds after the choice; 0 before that.
     header_ns: AtomicU64,
+    /// What its connection has moved so far, bytes.
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// Whether the head of an answer has come.
+    has_answered: AtomicBool,
 }
 
 /// The same limit as in nginx.
@@ -308,7 +314,17 @@ impl Choice<'_> {
 impl Pick {
     /// For a server that was already counted as running.
     pub(super) fn new(group: Arc<Group>, members: Arc<Members>, server: usize, now: Instant) -> Pick {
-        Pick { group, members, server, chosen_at: now, header_ns: AtomicU64::new(0) }
+        members.counts[server].chosen(now);
+        Pick {
+            group,
+            members,
+            server,
+            chosen_at: now,
+            header_ns: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
+        }
     }
 
     /// Its index in the group.
@@ -339,6 +355,7 @@ impl Pick {
 
     /// The origin failed: counts for `max_fails`, unless it is the only server.
     pub(crate) fn failed(&self, now: Instant) {
+        self.counts().failed();
         if self.members.is_single() {
             return;
         }
@@ -348,9 +365,28 @@ impl Pick {
         peer.fails = peer.fails.saturating_add(1);
         peer.failed_at = Some(now);
         peer.checked_at = Some(now);
+        if peer.fails == server.max_fails {
+            self.counts().down(now);
+        }
         if let Some(share) = server.weight.checked_div(server.max_fails) {
             peer.weight_effective = (peer.weight_effective - i64::from(share)).max(0);
         }
+    }
+
+    /// The head of an answer has arrived.
+    pub(crate) fn has_head(&self, status: u16, now: Instant) {
+        self.has_answered.store(true, Ordering::Relaxed);
+        self.counts().answered(status, now.saturating_duration_since(self.chosen_at));
+    }
+
+    /// What its connection has moved so far, bytes; counted when this is dropped.
+    pub(crate) fn note_bytes(&self, sent: u64, received: u64) {
+        self.sent.store(sent, Ordering::Relaxed);
+        self.received.store(received, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.members.counts[self.server]
     }
 
     /// The head of an answer has arrived that will be delivered. Only such answers count for `least_time`.
@@ -386,7 +422,7 @@ impl Pick {
     }
 
     /// The origin answered: if this was its test after `fail_timeout`, its failures are forgotten.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn answered(&self, now: Instant) {
         // The failures of an only server are not counted.
         if self.members.is_single() {
             return;
@@ -395,15 +431,22 @@ impl Pick {
         let peer = &mut state.peers[self.server];
         if peer.failed_at < peer.checked_at {
             peer.fails = 0;
+            self.counts().up(now);
         }
     }
 }
 
 impl Drop for Pick {
     fn drop(&mut self) {
+        let now = Instant::now();
         if let Balance::LeastTime(by) = self.group.balance {
-            self.ended(by, Instant::now());
+            self.ended(by, now);
         }
+        if *self.has_answered.get_mut() {
+            self.counts().ended(now.saturating_duration_since(self.chosen_at));
+        }
+        let (sent, received) = (*self.sent.get_mut(), *self.received.get_mut());
+        self.counts().moved(sent, received);
         self.members.running[self.server].one_less();
         self.group.queue.one_is_free();
     }

@@ -5,6 +5,7 @@
 //! live upstreams". The only origin of a group is never marked down.
 
 mod choose;
+mod counts;
 mod hash;
 mod queue;
 #[cfg(test)]
@@ -28,6 +29,8 @@ use crate::{
     pool::{Keepalive, Pool},
 };
 pub(crate) use choose::{Pick, Turn};
+use counts::Counts;
+pub use counts::{BOUNDS_MILLIS, ServerCounts};
 use hash::Ring;
 pub(crate) use queue::Place;
 use queue::Queue;
@@ -79,6 +82,30 @@ impl Server {
     }
 }
 
+/// A server of a group, and how it does.
+#[derive(Clone, Debug)]
+pub struct ServerStatus {
+    /// The server.
+    pub server: Server,
+    /// Whether it is asked.
+    pub state: ServerState,
+    /// How many fetches it is busy with.
+    pub running: u32,
+    /// What was counted.
+    pub counts: ServerCounts,
+}
+
+/// Whether a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// It is.
+    Up,
+    /// It is not, as the configuration says so.
+    Down,
+    /// It failed too often, and is only tested after `fail_timeout`.
+    Unavailable,
+}
+
 /// How a group chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
@@ -119,6 +146,8 @@ struct Members {
     shown: Vec<Arc<str>>,
     /// How many fetches each is busy with, as in `state`.
     running: Vec<Running>,
+    /// What is counted of each, as in `state`.
+    counts: Vec<Arc<Counts>>,
     primary: Tier,
     backup: Tier,
     /// The state of each of `servers`, in the same order. Not held across an await.
@@ -146,6 +175,8 @@ struct Peer {
     weight_effective: i64,
     /// Shared with newer members, if the server is still among them.
     running: Running,
+    /// Shared likewise, and with the servers of the next configuration.
+    counts: Arc<Counts>,
     fails: u32,
     times: Times,
     failed_at: Option<Instant>,
@@ -217,6 +248,46 @@ impl Group {
         (0..members.servers.len()).any(may_be_asked)
     }
 
+    /// Goes on counting where the group `before` stands, with the servers that both have. To be called before it is used.
+    pub fn count_on(&self, before: &Group) {
+        let before = before.members();
+        let mut members = self.members.write();
+        let Some(members) = Arc::get_mut(&mut members) else { return };
+        let Members { servers, counts, state, .. } = members;
+        for ((server, counts), peer) in servers.iter().zip(counts).zip(&mut state.get_mut().peers) {
+            let is_same = |old: &&Server| old.address == server.address && old.name == server.name;
+            let known = before.servers.iter().zip(&before.counts).find(|(old, _)| is_same(old));
+            if let Some((_, known)) = known {
+                counts.clone_from(known);
+                peer.counts.clone_from(known);
+            }
+        }
+    }
+
+    /// Its servers, and how each does.
+    pub fn servers(&self, now: Instant) -> Vec<ServerStatus> {
+        let members = self.members();
+        let state = members.state.lock();
+        let status = |(server, peer): (&Server, &Peer)| ServerStatus {
+            server: server.clone(),
+            state: match server {
+                _ if server.down => ServerState::Down,
+                _ if !members.is_single() && server.max_fails > 0 && peer.fails >= server.max_fails => {
+                    ServerState::Unavailable
+                }
+                _ => ServerState::Up,
+            },
+            running: peer.running.get(),
+            counts: peer.counts.read(now),
+        };
+        members.servers.iter().zip(&state.peers).map(status).collect()
+    }
+
+    /// How many fetches wait for one of its servers.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// How many fetches each of its servers is busy with.
     pub fn running(&self) -> Vec<u32> {
         self.members().state.lock().peers.iter().map(|peer| peer.running.get()).collect()
@@ -244,8 +315,9 @@ impl Members {
         let peer = |server: &Server| known(server).unwrap_or_else(|| fresh(server));
         let state = State { peers: servers.iter().map(peer).collect(), random: seed() };
         let running = state.peers.iter().map(|peer| peer.running.clone()).collect();
+        let counts = state.peers.iter().map(|peer| Arc::clone(&peer.counts)).collect();
         let shown = servers.iter().map(|server| server.address.to_string().into()).collect();
-        Members { servers, shown, running, primary, backup, state: Mutex::new(state) }
+        Members { servers, shown, running, counts, primary, backup, state: Mutex::new(state) }
     }
 
     fn is_single(&self) -> bool {

@@ -24,6 +24,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed) as usize
+    }
+
     /// A request to an origin of the group has ended.
     #[inline]
     pub(super) fn one_is_free(&self) {

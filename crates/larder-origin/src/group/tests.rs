@@ -15,7 +15,7 @@ fn group(servers: Vec<Server>, balance: Balance) -> Arc<Group> {
 /// Who is asked by a fetch that succeeds at once, by place in the group.
 fn ask(group: &Arc<Group>, key: &str, now: Instant) -> Option<usize> {
     let pick = Turn::new(group.clone(), key.into(), 0).next(now)?;
-    pick.answered();
+    pick.answered(now);
     Some(pick.server())
 }
 
@@ -69,7 +69,7 @@ fn an_origin_rests_after_its_failures_and_is_tried_by_one() {
     let tried: Vec<usize> = trial.iter().map(Pick::server).collect();
     assert_eq!(tried.iter().filter(|at| **at == 0).count(), 1, "one trial: {tried:?}");
     for pick in &trial {
-        pick.answered();
+        pick.answered(later);
     }
     drop(trial);
     assert!(asked(&group, 4, later).iter().filter(|at| **at == 0).count() >= 2, "its success makes it whole");
@@ -304,4 +304,39 @@ impl Pick {
         members.state.lock().peers[server].running.one_more();
         Pick::new(group.clone(), members, server, Instant::now())
     }
+}
+
+#[test]
+fn a_server_tells_how_it_does() {
+    let servers = vec![server(1), Server { max_fails: 2, ..server(2) }, Server { down: true, ..server(3) }];
+    let group = group(servers, Balance::RoundRobin);
+    let start = Instant::now();
+    let states = |now| group.servers(now).iter().map(|server| server.state).collect::<Vec<_>>();
+    fail(&group, 1, start);
+    assert_eq!(states(start), [ServerState::Up, ServerState::Up, ServerState::Down]);
+    fail(&group, 1, start);
+    fail(&group, 1, start);
+    assert_eq!(states(start), [ServerState::Up, ServerState::Unavailable, ServerState::Down]);
+    let failed = &group.servers(start + SECOND)[1].counts;
+    assert_eq!((failed.requests, failed.fails, failed.unavailable), (3, 3, 1), "once, not once a failure");
+    let later = start + 11 * SECOND;
+    while ask(&group, "", later) != Some(1) {}
+    let whole = &group.servers(later)[1];
+    assert_eq!((whole.state, whole.counts.down_for), (ServerState::Up, None));
+    assert!(whole.counts.downtime >= 10 * SECOND, "{:?}", whole.counts.downtime);
+}
+
+#[test]
+fn the_next_group_counts_on_where_the_servers_are_the_same() {
+    let now = Instant::now();
+    let before = group(vec![server(1), server(2)], Balance::RoundRobin);
+    assert_eq!(asked(&before, 4, now).len(), 4);
+    let after = group(vec![server(3), Server { weight: 5, ..server(2) }], Balance::LeastConn);
+    after.count_on(&before);
+    let requests = || after.servers(now).iter().map(|server| server.counts.requests).collect::<Vec<_>>();
+    assert_eq!(requests(), [0, 2]);
+    // Both count together while requests of before still run.
+    assert_eq!(asked(&before, 2, now).len(), 2);
+    assert_eq!(ask(&after, "", now), Some(1));
+    assert_eq!(requests(), [0, 4]);
 }
