@@ -136,6 +136,14 @@ fn show(config: &Config, what: &str) -> String {
                 "names" => format!("{:#?}\n{:#?}", server.names, server.first_name),
                 "script" => format!("{:#?}", server.script),
                 "client" => format!("{:#?}", server.client),
+                "zones" => {
+                    let mut all = Vec::new();
+                    collect(&server.root, &mut all);
+                    all.iter().fold(format!("{:?}\n", server.status_zone), |mut out, location| {
+                        let _ = writeln!(out, "{:?} {:?}", location.matcher, location.settings.modules.status_zone);
+                        out
+                    })
+                }
                 "tls" => format!("{:#?}", server.tls),
                 "http2" => format!("{:#?}\n{:#?}", server.http2, server.root.settings.connection.http2_chunk_bytes),
                 field => show_location(&server.root, field),

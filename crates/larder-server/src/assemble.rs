@@ -18,9 +18,11 @@ use std::sync::Arc;
 
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
 use larder_conf::{Diagnostic, Severity, Span};
+use larder_origin::Group;
 use larder_origin::resolver::Resolver;
 
 use crate::acme::AllIssued;
+use crate::counts::AllZones;
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
@@ -45,6 +47,7 @@ pub struct Keeping {
     pub zones: ZonesKeeping,
     /// The main error log.
     pub main_log: MainLog,
+    counted: AllZones,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     /// The groups whose names are being resolved, for the addresses known so far.
@@ -52,6 +55,8 @@ pub struct Keeping {
     /// What is known about the backends of VCLs, by the files of those.
     vcls: HashMap<PathBuf, Arc<Objects>>,
     vcl_groups: vcl::KeptGroups,
+    /// The other groups, which have counted what the next ones go on with.
+    groups: HashMap<String, Arc<Group>>,
     tls: tls::TlsKeeping,
 }
 
@@ -81,6 +86,8 @@ pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diag
 pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
     let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.vcl_groups.kept.clone_from(&keeping.vcl_groups);
+    builder.counted_before = keeping.counted.clone();
+    builder.groups_before.clone_from(&keeping.groups);
     builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
@@ -92,6 +99,8 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();
     keeping.vcl_groups = builder.vcl_groups.used;
+    keeping.counted = builder.site.counted.clone();
+    keeping.groups = builder.groups;
     keeping.vcls = vcl::take_over(&builder.site.origins.vcls, &keeping.vcls);
     Ok(builder.site)
 }
@@ -107,6 +116,11 @@ struct Builder {
     server_names: Vec<model::ServerName>,
     origins: origins::Making,
     vcl_groups: vcl::Groups,
+    /// The zones of the configuration before this.
+    counted_before: AllZones,
+    /// The groups by what names them, and those of that configuration.
+    groups: HashMap<String, Arc<Group>>,
+    groups_before: HashMap<String, Arc<Group>>,
 }
 
 /// The compiled settings that an inner level inherits.
@@ -133,6 +147,7 @@ impl Builder {
             variables: Variables::default(),
             origins: Origins::default(),
             caches: Caches::default(),
+            counted: AllZones::default(),
             limits: LimitZones::default(),
             logs: SiteLogs {
                 access: Vec::new(),
@@ -159,6 +174,9 @@ impl Builder {
             server_names: Vec::new(),
             origins: origins::Making::default(),
             vcl_groups: vcl::Groups::default(),
+            counted_before: AllZones::default(),
+            groups: HashMap::new(),
+            groups_before: HashMap::new(),
         }
     }
 
@@ -388,8 +406,10 @@ impl Builder {
     fn zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
         for (name, zone) in keeping.zones.zones(http) {
             self.site.caches.names.insert(name, self.site.caches.zones.len());
+            self.site.counted.caches.place(zone.name(), &self.counted_before.caches);
             self.site.caches.zones.push(zone);
         }
+        self.site.counted.caches.place("", &self.counted_before.caches);
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
@@ -485,6 +505,10 @@ impl Builder {
             root: 0,
             locations: 0..0,
             named: HashMap::new(),
+            zone: server
+                .status_zone
+                .as_ref()
+                .map(|name| self.site.counted.servers.place(name, &self.counted_before.servers)),
             client: server.client.clone(),
             unfolds: vcl.file.is_some(),
             takes_raw: vcl.file.is_some() && vcl.raw_requests,
@@ -524,6 +548,8 @@ impl Builder {
             .as_ref()
             .map(|except| (except.methods.clone(), self.location(&except.location, Some(name), http, named)));
         let matching = matching(location, name, &handler);
+        let zone = location.settings.modules.status_zone.as_ref();
+        let zone = zone.map(|name| self.site.counted.locations.place(name, &self.counted_before.locations));
         let Level { files, access, pace, fields, error_pages, compression, logs, resolver, modules } = level;
         let loc = Loc {
             matching,
@@ -545,6 +571,7 @@ impl Builder {
             logs,
             resolver,
             modules,
+            zone,
         };
         let index = self.site.locations.len();
         self.site.locations.push(loc);

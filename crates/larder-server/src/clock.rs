@@ -14,6 +14,28 @@ pub fn now() -> Time {
     Time(u64::try_from(tv_sec).unwrap_or(0) * 1000 + u64::try_from(tv_nsec).unwrap_or(0) / 1_000_000)
 }
 
+/// The time of day in microseconds since 1970, for how long something took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Micros(u64);
+
+impl Micros {
+    /// As other code takes it.
+    pub fn time(self) -> Time {
+        Time(self.0 / 1000)
+    }
+
+    /// Microseconds since `earlier`; 0 if the clock was set back meanwhile.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The time of day with microseconds; costs what [`now`] does.
+pub fn micros() -> Micros {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    Micros(u64::try_from(tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(tv_nsec).unwrap_or(0) / 1000)
+}
+
 /// The time of day in seconds since 1970, with all its digits.
 pub fn precise() -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);

@@ -15,6 +15,8 @@ pub mod clock;
 pub mod compressor;
 pub mod conn;
 pub mod context;
+mod counting;
+pub mod counts;
 pub mod directors;
 mod error_lines;
 pub mod exchange;

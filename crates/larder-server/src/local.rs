@@ -8,6 +8,7 @@ use larder_cache::Front;
 use larder_origin::Group;
 use tokio::sync::Notify;
 
+use crate::counts::Counts;
 use crate::files::cache::FileCache;
 use crate::logs::Logs;
 use crate::site::Site;
@@ -18,6 +19,8 @@ pub struct Local {
     pub site: Arc<Site>,
     /// The front of each cache zone: this worker's own table from keys to entries.
     pub fronts: Vec<RefCell<Front>>,
+    /// What it counts by zone.
+    pub counts: Counts,
     /// The open files and buffers of the logs.
     pub logs: Logs,
     /// `open_file_cache`, one for each pair of limits.

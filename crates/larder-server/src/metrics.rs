@@ -8,6 +8,7 @@ use larder_cache::ZoneStats;
 use larder_store::{DiskState, DiskStats};
 
 use crate::context::Cx;
+use crate::counts::{BOUNDS_MICROS, CacheSums, TimeSums, Traffic, TrafficSums, VERDICTS, VerdictSums, Zones};
 use crate::pressure::{Found, Stage};
 use crate::stats::Sums;
 
@@ -59,7 +60,60 @@ pub fn page(cx: &Cx) -> String {
     MEMORY.iter().for_each(|metric| write_metric(&mut out, metric, &memory));
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
+    write_counted(&mut out, cx);
     out
+}
+
+/// Writes what is counted of requests, by zone.
+fn write_counted(out: &mut String, cx: &Cx) {
+    let counted = &cx.site().counted;
+    let mut took = Vec::new();
+    for zone in counted.caches.iter() {
+        let sums: CacheSums = zone.counts.sums(VerdictSums::add);
+        took.extend(by_verdict(&[label("zone", &zone.name)], sums.iter().map(|sums| sums.times)));
+    }
+    write_times(out, "larder_request_seconds", "Time until the response began, by cache and what it said.", &took);
+    let traffic = of_status_zones("server", &counted.servers).chain(of_status_zones("location", &counted.locations));
+    let traffic: Vec<Labelled<TrafficSums>> = traffic.collect();
+    STATUS_ZONE.iter().for_each(|metric| write_metric(out, metric, &traffic));
+    let took: Vec<_> = traffic.iter().flat_map(|(labels, sums)| by_verdict(labels, sums.times)).collect();
+    write_times(out, "larder_status_zone_request_seconds", "The same, by status_zone.", &took);
+}
+
+fn of_status_zones<'a>(of: &'a str, zones: &'a Zones<Traffic>) -> impl Iterator<Item = Labelled<TrafficSums>> + 'a {
+    zones.iter().map(move |zone| (vec![label("of", of), label("zone", &zone.name)], zone.counts.sums(TrafficSums::add)))
+}
+
+/// The times of each verdict that there was.
+fn by_verdict(labels: &[String], times: impl IntoIterator<Item = TimeSums>) -> Vec<Labelled<TimeSums>> {
+    let labelled = |(verdict, times)| {
+        let labels = labels.iter().cloned().chain([label("verdict", verdict)]);
+        (labels.collect(), times)
+    };
+    let names = VERDICTS.iter().map(|(_, name)| *name);
+    names.zip(times).filter(|(_, times)| times.count() > 0).map(labelled).collect()
+}
+
+/// Writes a histogram.
+fn write_times(out: &mut String, name: &str, help: &str, all: &[Labelled<TimeSums>]) {
+    if all.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for (labels, times) in all {
+        let labels = labels.join(",");
+        let mut below = 0;
+        for (held, bound) in times.buckets.iter().zip(BOUNDS_MICROS.map(Some).iter().chain([&None])) {
+            below += held;
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |micros| seconds(micros).to_string());
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
+        }
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {below}", seconds(times.micros));
+    }
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 /// Writes a label, without the characters that its value must not have.
@@ -120,6 +174,20 @@ fn stage(stage: Stage) -> &'static str {
         Stage::Waiting => "waiting",
     }
 }
+
+const STATUS_ZONE: [Metric<TrafficSums>; 6] = [
+    counter("larder_status_zone_requests_total", "Requests that began.", |zone| vec![("", zone.requests)]),
+    gauge("larder_status_zone_processing", "Requests now.", |zone| vec![("", zone.processing())]),
+    counter("larder_status_zone_responses_total", "Responses, by the kind of their status.", |zone: &TrafficSums| {
+        ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(zone.classes()).collect()
+    })
+    .by("status"),
+    counter("larder_status_zone_discarded_total", "Requests that ended without a response.", |zone| {
+        vec![("", zone.discarded)]
+    }),
+    counter("larder_status_zone_received_bytes_total", "Bytes from clients.", |zone| vec![("", zone.received)]),
+    counter("larder_status_zone_sent_bytes_total", "Bytes to clients.", |zone| vec![("", zone.sent)]),
+];
 
 const ZONE: [Metric<ZoneStats>; 11] = [
     counter(
@@ -229,6 +297,8 @@ fn state(state: DiskState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use crate::counts::Times;
+
     use super::*;
 
     #[test]
@@ -246,5 +316,27 @@ mod tests {
         assert_eq!(out, "");
         write_metric(&mut out, &metric, &[(Vec::new(), Some(1)), (vec![label("zone", "a")], Some(2))]);
         assert_eq!(out, "# HELP m Something.\n# TYPE m gauge\nm 1\nm{zone=\"a\"} 2\n");
+    }
+
+    #[test]
+    fn a_histogram_counts_what_is_not_above_each_bound() {
+        let times = Times::default();
+        [20, 20, 7_000_000, 999_000_000].into_iter().for_each(|micros| times.add(micros));
+        let mut sums = TimeSums::default();
+        sums.add(&times);
+        let mut all = [TimeSums::default(); VERDICTS.len()];
+        all[1] = sums;
+        let mut out = String::new();
+        write_times(&mut out, "m", "Times.", &by_verdict(&[label("zone", "a")], all));
+        for line in [
+            "# HELP m Times.\n# TYPE m histogram\nm_bucket{zone=\"a\",verdict=\"hit\",le=\"0.00001\"} 0\n",
+            "m_bucket{zone=\"a\",verdict=\"hit\",le=\"0.000025\"} 2\n",
+            "m_bucket{zone=\"a\",verdict=\"hit\",le=\"5\"} 2\nm_bucket{zone=\"a\",verdict=\"hit\",le=\"10\"} 3\n",
+            "m_bucket{zone=\"a\",verdict=\"hit\",le=\"120\"} 3\nm_bucket{zone=\"a\",verdict=\"hit\",le=\"+Inf\"} 4\n",
+            "m_sum{zone=\"a\",verdict=\"hit\"} 1006.00004\nm_count{zone=\"a\",verdict=\"hit\"} 4\n",
+        ] {
+            assert!(out.contains(line), "{line} in\n{out}");
+        }
+        assert!(!out.contains("verdict=\"miss\""), "what never was is not told");
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
 
-use crate::exchange::{Client, Exchange, RequestBody};
+use crate::exchange::{Client, Exchange};
 use crate::files::kept::KeptFiles;
 use crate::local::Local;
 use crate::misses::Misses;
@@ -146,16 +146,6 @@ impl Worker {
         if pool.len() < POOLED_MAX {
             pool.push(exchange);
         }
-    }
-
-    /// Counts the bytes of an exchange that is over.
-    pub fn count_bytes(&self, ex: &Exchange) {
-        self.stats.request_head_bytes.add(ex.asked.head.bytes() as u64);
-        if !matches!(ex.request.body, RequestBody::None) {
-            self.stats.request_body_bytes.add(ex.request.body.read_bytes());
-        }
-        self.stats.sent_bytes.add(ex.tally.sent.0);
-        self.stats.sent_body_bytes.add(ex.tally.sent.1);
     }
 
     /// Notes that `local` has log lines to be written at the end of this turn of the loop.

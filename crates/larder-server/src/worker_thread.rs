@@ -115,7 +115,7 @@ struct Thread {
 impl Thread {
     /// Starts a worker and listens. Does not keep `site`, so that a reload frees it.
     fn begin(number: usize, site: Arc<Site>, sockets: Vec<(ListenAddress, OwnedFd)>, shared: Shared) -> Self {
-        let worker = Worker::new(local(&site, &shared.files), shared.workers.clone());
+        let worker = Worker::new(local(number, &site, &shared.files), shared.workers.clone());
         let gate = Rc::clone(&worker.gate);
         tokio::task::spawn_local(async move {
             loop {
@@ -195,7 +195,7 @@ impl Thread {
         if self.number == 0 {
             self.running_out.push(Arc::downgrade(&old.site));
         }
-        self.worker.configure(local(site, &self.shared.files));
+        self.worker.configure(local(self.number, site, &self.shared.files));
         self.follow(site);
         let wanted: Vec<&ListenAddress> = site.listeners.iter().map(|listener| &listener.address).collect();
         self.listening.retain(|address, tasks| {
@@ -300,13 +300,14 @@ fn kept_bytes_max(stage: Stage) -> usize {
     }
 }
 
-fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
+fn local(number: usize, site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
     let (logs, trouble) = Logs::new(site, files);
     for line in trouble {
         logs.main(LogLevel::Alert, line);
     }
     Rc::new(Local {
         site: Arc::clone(site),
+        counts: site.counted.of_worker(number),
         fronts: site.caches.zones.iter().map(|_| RefCell::new(Front::new())).collect(),
         logs,
         files: RefCell::default(),

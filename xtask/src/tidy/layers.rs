@@ -30,6 +30,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &[
                 "clock",
                 "compressor",
+                "counts",
                 "lru",
                 "misses",
                 "pace",
@@ -81,6 +82,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["context", "local", "seats", "worker"],
             &[
                 "access_lines",
+                "counting",
                 "error_lines",
                 "handshake",
                 "locations",

@@ -126,6 +126,7 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
     let (tls, wishes) = tls::of_server(&level, directive.name.span, cx);
     let (listens, names) = (std::mem::take(&mut level.listens), std::mem::take(&mut level.names));
     let first_name = level.first_name.take().unwrap_or_default();
+    let status_zone = level.server_zone.take();
     check::locations(&locations, cx);
     let server = Server {
         span: directive.name.span,
@@ -137,6 +138,7 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
         client,
         tls: Arc::new(tls),
         http2,
+        status_zone,
         acme: None,
     };
     (server, wishes)

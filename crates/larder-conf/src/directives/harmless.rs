@@ -11,9 +11,6 @@ const STORED: Action = Action::Harmless("larder buffers request bodies and answe
 /// Where the rewrite module lets its switches stand.
 const REWRITE: Contexts = HSL.or(Contexts::IF_IN_SERVER).or(Contexts::IF_IN_LOCATION);
 
-/// Where nginx and NGINX Plus let counters be named.
-const STATUS: Contexts = SERVER.or(LOCATION).or(Contexts::IF_IN_LOCATION);
-
 pub const TABLE: &[DirectiveInfo] = &[
     repeated("use", EVENTS, ONE, EVENT_LOOP),
     repeated("multi_accept", EVENTS, Args::Flag, EVENT_LOOP),
@@ -80,12 +77,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("proxy_socket_sndbuf", HSL, ONE, IO),
     repeated("referer_hash_max_size", SERVER.or(LOCATION), ONE, SELF),
     repeated("referer_hash_bucket_size", SERVER.or(LOCATION), ONE, SELF),
-    repeated(
-        "status_zone",
-        STATUS,
-        ONE,
-        Action::Harmless("nothing is counted by zone yet; \"larder_metrics\" has the sums"),
-    ),
     repeated(
         "pagespeed",
         REWRITE.or(HTTP),

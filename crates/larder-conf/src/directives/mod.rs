@@ -46,6 +46,7 @@ pub mod rewrite;
 mod row;
 mod secure_link;
 mod split_clients;
+mod status;
 mod sub_filter;
 mod subrequests;
 mod third_party;
@@ -72,7 +73,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 45] = [
+static TABLES: [&[DirectiveInfo]; 46] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -83,6 +84,7 @@ static TABLES: [&[DirectiveInfo]; 45] = [
     resolver::TABLE,
     listen::TABLE,
     location::TABLE,
+    status::TABLE,
     rewrite::TABLE,
     access::TABLE,
     headers::TABLE,

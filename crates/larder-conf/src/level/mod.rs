@@ -58,6 +58,8 @@ pub struct Level {
     pub alias: Option<Template>,
     /// How many bytes of the URI the alias replaces; `None` for all.
     pub alias_replaces: Option<usize>,
+    /// `status_zone` of a server.
+    pub server_zone: Option<String>,
     /// `listen`.
     pub listens: Vec<Listen>,
     /// `server_name`.
@@ -106,6 +108,7 @@ impl Level {
             internal: false,
             alias: None,
             alias_replaces: None,
+            server_zone: None,
             listens: Vec::new(),
             names: Vec::new(),
             first_name: None,
@@ -139,6 +142,7 @@ impl Level {
             internal: is_same_location && self.internal,
             alias: self.alias.clone(),
             alias_replaces: self.alias_replaces,
+            server_zone: None,
             listens: Vec::new(),
             names: Vec::new(),
             first_name: None,

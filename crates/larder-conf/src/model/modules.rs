@@ -31,6 +31,8 @@ pub struct Modules {
     pub vcl: VclSettings,
     /// `larder_ban`; `None` for `off`.
     pub ban: Option<BanRule>,
+    /// `status_zone` of a location; `None` for `off`.
+    pub status_zone: Option<String>,
 }
 
 /// `mp4_buffer_size` and its kin.

@@ -77,6 +77,8 @@ pub struct Server {
     pub tls: Arc<Tls>,
     /// `http2` and `http2_*`.
     pub http2: Http2,
+    /// `status_zone` of the server.
+    pub status_zone: Option<String>,
     /// `larder_acme`; only where the server listens with TLS and has no `ssl_certificate`.
     pub acme: Option<AcmeOrder>,
 }

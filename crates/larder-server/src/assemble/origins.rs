@@ -113,6 +113,7 @@ impl Builder {
             self.site.origins.names.insert(upstream.name.value.clone(), self.site.origins.groups.len());
             let group = Group::new(upstream.name.value.clone(), servers.clone(), balance, keepalive);
             self.follow(&group, servers, upstream, http, keeping);
+            self.count_on(&upstream.name.value, &group);
             self.site.origins.groups.push(group);
             self.site.origins.hash_by.push(hash_by);
         }
@@ -134,11 +135,21 @@ impl Builder {
         let servers = found.into_iter().map(|address| Server { name: place.to_owned(), ..Server::new(address) });
         let servers = servers.collect();
         let keepalive = if keep { Keepalive::of(KEPT_MAX) } else { Keepalive::NONE };
+        let made = Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive);
+        self.count_on(&name, &made);
         let group = self.site.origins.groups.len();
-        self.site.origins.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));
+        self.site.origins.groups.push(made);
         self.site.origins.hash_by.push(HashBy::Nothing);
         self.groups_by_place.insert(name, group);
         group
+    }
+
+    /// What the group of that name has counted before is not lost.
+    fn count_on(&mut self, name: &str, group: &Arc<Group>) {
+        if let Some(before) = self.groups_before.get(name) {
+            group.count_on(before);
+        }
+        self.groups.insert(name.to_owned(), Arc::clone(group));
     }
 
     pub(super) fn fastcgi(&mut self, pass: &Template, settings: &model::Settings, http: &model::Http) -> Handler {

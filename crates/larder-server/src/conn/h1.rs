@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 use crate::context::Cx;
+use crate::counting;
 use crate::exchange::feed::{self, Refused};
 use crate::exchange::{Choice, Client, Exchange, RequestBody};
 use crate::net::buffers::ensure;
@@ -286,9 +287,11 @@ impl Connection {
             let cx = self.worker.cx();
             let site = cx.site();
             let Some(listener) = self.client.listener(site) else { return Some(Turn::Close) };
-            let began = *self.head_began.get_or_insert_with(clock::now);
+            let now = clock::micros();
+            let began = *self.head_began.get_or_insert(now.time());
             let mut exchange = self.worker.exchange(&self.client);
             exchange.asked.number = self.number + 1;
+            exchange.asked.complete = now;
             let (consumed, step) = match receive(&bytes[at..], listener, &mut exchange, &cx, began) {
                 Received::Partial => {
                     if !self.is_reading {
@@ -308,7 +311,7 @@ impl Connection {
             self.head_began = None;
             self.may_read = false;
             self.number += 1;
-            self.worker.stats.requests.add(1);
+            counting::begun(&exchange, &cx);
             at += consumed;
             self.worker.at_once.set(true);
             let answered = self.answer(step, exchange, cx, at < bytes.len());
@@ -440,7 +443,7 @@ const MIN_READ_BYTES: usize = 16 * 1024;
 /// Writes the log lines of a finished exchange. As with nginx, they are in the log before the client sees its
 /// connection closed.
 fn finish(ex: &mut Exchange, cx: &Cx) {
-    cx.worker.count_bytes(ex);
+    counting::finished(ex, cx);
     cx.local.logs.access(ex, cx);
     records::finished(ex, cx);
     if !ex.reply.framing.keep_alive {

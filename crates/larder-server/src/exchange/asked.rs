@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use larder_http::{RequestHead, Time};
 
+use crate::clock::Micros;
+
 use super::Client;
 
 /// The request as the client sent it, and by which connection.
@@ -21,6 +23,8 @@ pub struct Asked {
     pub number: u64,
     /// When the first byte of its head arrived.
     pub started: Time,
+    /// When its head was complete.
+    pub complete: Micros,
     /// `$remote_addr`, if `real_ip_header` has changed it.
     pub real_ip: Option<(IpAddr, u16)>,
 }
@@ -28,12 +32,20 @@ pub struct Asked {
 impl Asked {
     /// A request of `client` that has not arrived yet.
     pub(super) fn new(client: Rc<Client>) -> Self {
-        Self { head: RequestHead::new(), head_is_bad: false, client, number: 0, started: Time(0), real_ip: None }
+        Self {
+            head: RequestHead::new(),
+            head_is_bad: false,
+            client,
+            number: 0,
+            started: Time(0),
+            complete: Micros::default(),
+            real_ip: None,
+        }
     }
 
     /// Forgets the request. The head keeps its memory.
     pub(super) fn reset(&mut self, client: &Rc<Client>) {
-        let Self { head, head_is_bad, client: known, number, started, real_ip } = self;
+        let Self { head, head_is_bad, client: known, number, started, complete, real_ip } = self;
         head.clear();
         *head_is_bad = false;
         if !Rc::ptr_eq(known, client) {
@@ -41,6 +53,7 @@ impl Asked {
         }
         *number = 0;
         *started = Time(0);
+        *complete = Micros::default();
         *real_ip = None;
     }
 }

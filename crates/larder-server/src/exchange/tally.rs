@@ -21,6 +21,8 @@ pub struct Tally {
     pub report: Reported,
     /// The places that the exchange holds under `limit_conn`.
     pub guards: Vec<ConnGuard>,
+    /// From the end of the request's head to the first byte of the response, microseconds.
+    pub took_micros: Option<u64>,
     /// Whether the whole response was sent.
     pub is_complete: bool,
     /// Whether the log lines are being written now.
@@ -66,12 +68,13 @@ pub struct Report {
 impl Tally {
     /// Begins to count anew. Lists keep their memory.
     pub(super) fn reset(&mut self) {
-        let Self { sent, squeezed, attempts, report, guards, is_complete, is_logging } = self;
+        let Self { sent, squeezed, attempts, report, guards, took_micros, is_complete, is_logging } = self;
         *sent = (0, 0);
         *squeezed = None;
         attempts.clear();
         *report = Reported::No;
         guards.clear();
+        *took_micros = None;
         *is_complete = false;
         *is_logging = false;
     }

@@ -13,10 +13,14 @@ use super::Cause;
 pub struct Upstream {
     /// The cache's verdict; `None` if the cache was not asked.
     pub cache_status: Option<CacheStatus>,
+    /// The zone that was asked, by its place in the site.
+    pub zone: Option<usize>,
     /// The reason, for `Cache-Status`.
     pub cache_detail: Cause,
     /// The zone that the answer was to be stored in, if it was not.
     pub refused_in: Option<usize>,
+    /// Whether the answer is being stored, or was.
+    pub is_stored: bool,
     /// For what it has waited that another request fetched: a reason of RFC 9211 §2.2.
     pub waited_for: Option<&'static str>,
     /// Until when the delivered object is fresh, for `Cache-Status`.
@@ -47,8 +51,10 @@ impl Upstream {
     pub fn reset(&mut self) {
         let Self {
             cache_status,
+            zone,
             cache_detail,
             refused_in,
+            is_stored,
             waited_for,
             fresh_until,
             cache_key,
@@ -60,8 +66,10 @@ impl Upstream {
             page,
         } = self;
         *cache_status = None;
+        *zone = None;
         *cache_detail = Cause::None;
         *refused_in = None;
+        *is_stored = false;
         *waited_for = None;
         *fresh_until = None;
         cache_key.clear();

@@ -125,6 +125,7 @@ mod tests {
         let (logs, trouble) = Logs::new(&site, &LogFiles::default());
         assert_eq!(trouble, [""; 0]);
         let local = Local {
+            counts: site.counted.of_worker(0),
             fronts: site.caches.zones.iter().map(|_| RefCell::new(Front::new())).collect(),
             site,
             logs,

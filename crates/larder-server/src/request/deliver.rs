@@ -10,10 +10,12 @@ use bytes::Bytes;
 use larder_cache::{Form, FormRef, HitRef, Object};
 use larder_conf::model::Settings;
 use larder_http::digits::{DIGITS_MAX, digits};
-use larder_http::{Known, chunk_head};
+use larder_http::{Known, Time, chunk_head};
 use larder_store::BodyReader;
 
+use crate::clock;
 use crate::context::Cx;
+use crate::counting;
 use crate::exchange::Exchange;
 use crate::files::ranges::Multipart;
 use crate::records;
@@ -80,16 +82,18 @@ pub enum Source {
 
 /// Writes the head of `settled` to `out`, and says what follows it.
 pub fn write(settled: Settled, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+    let now = clock::micros();
+    counting::answered(ex, now);
     match settled {
-        Settled::Hit(hit) => write_hit(hit, ex, cx, out),
-        Settled::Message(message) => write_message(message, ex, cx, out),
+        Settled::Hit(hit) => write_hit(hit, now.time(), ex, cx, out),
+        Settled::Message(message) => write_message(message, now.time(), ex, cx, out),
         // It goes into another response, or is a slice of one.
         Settled::Part(_) => Outgoing::Nothing,
     }
 }
 
 /// A plain hit: the fields of the page as they were laid out, and ours around them.
-fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+fn write_hit(hit: Hit, now: Time, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     let Hit { object, form, len } = hit;
     let loc = cx.loc(ex);
     let before = out.len();
@@ -100,9 +104,9 @@ fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoin
         true => {
             write_server(&loc.settings, ex, &mut head);
             let mut room = [0; DIGITS_MAX];
-            head.field(b"Age", digits(object.age(cx.now()), &mut room));
+            head.field(b"Age", digits(object.age(now), &mut room));
         }
-        false => write_server_and_date(&loc.settings, ex, cx, &mut head),
+        false => write_server_and_date(&loc.settings, now, ex, &mut head),
     }
     head.length(len);
     head.connection(200, ex.reply.framing.keep_alive, false, &loc.settings);
@@ -131,14 +135,14 @@ fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoin
 }
 
 /// Any other response: its fields are those of the exchange.
-fn write_message(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+fn write_message(message: Message, now: Time, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     let loc = cx.loc(ex);
     let status = ex.reply.status;
     let wire = Wire::of(ex.asked.head.version);
     let before = out.len();
     let mut head = HeadWriter::new(out, wire);
     head.status(status, &ex.reply.reason);
-    write_server_and_date(&loc.settings, ex, cx, &mut head);
+    write_server_and_date(&loc.settings, now, ex, &mut head);
     if let Some(length) = ex.reply.framing.length {
         head.length(length);
     }
@@ -277,9 +281,9 @@ fn write_server(settings: &Settings, ex: &Exchange, head: &mut HeadWriter<'_>) {
     }
 }
 
-fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+fn write_server_and_date(settings: &Settings, now: Time, ex: &Exchange, head: &mut HeadWriter<'_>) {
     write_server(settings, ex, head);
     if !ex.reply.silent.date && !ex.reply.fields.contains_known(Known::Date) {
-        head.date(cx.now());
+        head.date(now);
     }
 }

@@ -130,9 +130,12 @@ pub fn fill(
                 if !can_hold || !body.is_stored() {
                     ex.upstream.cache_detail = if can_hold { Cause::NoRoom } else { Cause::TooLarge };
                     ex.upstream.refused_in = Some(index);
-                } else if ex.upstream.cache_detail == Cause::TooLarge && length.is_some() {
-                    // It was, the last time.
-                    ex.upstream.cache_detail = Cause::NotStoredYet;
+                } else {
+                    ex.upstream.is_stored = true;
+                    if ex.upstream.cache_detail == Cause::TooLarge && length.is_some() {
+                        // It was, the last time.
+                        ex.upstream.cache_detail = Cause::NotStoredYet;
+                    }
                 }
                 let page = right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
                 ex.upstream.page = Arc::downgrade(&page);

@@ -44,6 +44,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     match policy::ask(origin, ex, cx) {
         Ask::Look(zone) => Step::LookInZone(zone),
         Ask::Refresh(zone) => {
+            ex.upstream.zone = Some(zone);
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
             ex.upstream.cache_detail = Cause::Bypass;
             // `*_cache_bypass`: no lookup, but the answer may replace the stored page.
@@ -81,6 +82,7 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
 pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let zone = cx.zone(index);
+    ex.upstream.zone = Some(index);
     let now = policy::time_of_lookup(origin, ex, cx);
     let rules = policy::rules(origin, ex, now);
     let key = KeyRef::new(&ex.upstream.cache_key);

@@ -87,6 +87,8 @@ pub struct VirtualServer {
     pub locations: Range<usize>,
     /// Named locations (`@name`).
     pub named: HashMap<Box<[u8]>, usize>,
+    /// `status_zone`, by its place among those of servers.
+    pub zone: Option<usize>,
     /// The limits on request heads.
     pub client: model::ClientLimits,
     /// Whether lines of heads may go on in the next one: where a VCL is in front of the whole server, as in Varnish.

@@ -46,6 +46,8 @@ pub struct Loc {
     pub resolver: Option<Arc<Resolver>>,
     /// The settings of the smaller modules.
     pub modules: Modules,
+    /// `status_zone`, by its place among those of locations.
+    pub zone: Option<usize>,
 }
 
 /// Which requests a location matches.

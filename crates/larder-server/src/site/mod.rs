@@ -12,6 +12,7 @@ use larder_conf::{Lines, Span};
 use larder_origin::Group;
 
 use crate::acme::Plan;
+use crate::counts::AllZones;
 use crate::filter::charset::Charsets;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::resolvers::Followed;
@@ -63,6 +64,8 @@ pub struct Site {
     pub origins: Origins,
     /// The cache zones.
     pub caches: Caches,
+    /// What is counted by zone.
+    pub counted: AllZones,
     /// The zones of `limit_req` and `limit_conn`.
     pub limits: LimitZones,
     /// The logs.

@@ -62,6 +62,7 @@ mod shelves;
 mod site;
 mod slices;
 mod small_pieces;
+mod status;
 mod store;
 mod streams;
 mod subrequests;

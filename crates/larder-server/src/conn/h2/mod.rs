@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 use crate::context::Cx;
+use crate::counting;
 use crate::exchange::{Client, Exchange};
 use crate::net::buffers::ensure;
 use crate::net::h2::{Handle, OUT_BYTES_MAX, Shared};
@@ -288,13 +289,16 @@ impl Connection {
             return;
         };
         self.number += 1;
-        self.worker.stats.requests.add(1);
+        let now = clock::micros();
         ex.asked.number = self.number;
-        let step = begin_stream(listener, refused, ends, &mut ex, &cx, clock::now());
+        ex.asked.complete = now;
+        let step = begin_stream(listener, refused, ends, &mut ex, &cx, now.time());
+        counting::begun(&ex, &cx);
         self.worker.at_once.set(true);
         let stop = request::advance(step, &mut ex, &cx);
         let what = match stop {
             Stop::Abort => {
+                counting::finished(&ex, &cx);
                 cx.local.logs.access(&mut ex, &cx);
                 records::finished(&mut ex, &cx);
                 self.shared.reset(stream, ErrorCode::INTERNAL_ERROR);
@@ -313,7 +317,7 @@ impl Connection {
                     self.shared.reset(stream, ErrorCode::NO_ERROR);
                 }
                 self.after(&ex, &cx);
-                cx.worker.count_bytes(&ex);
+                counting::finished(&ex, &cx);
                 cx.local.logs.access(&mut ex, &cx);
                 records::finished(&mut ex, &cx);
                 self.worker.recycle(ex);

@@ -5,6 +5,7 @@ use larder_conf::model::LogLevel;
 use crate::conn::at_once::Rest;
 use crate::conn::send::{self, SendError};
 use crate::context::Cx;
+use crate::counting;
 use crate::exchange::{Exchange, RequestBody, feed};
 use crate::net::h2::Handle;
 use crate::net::sink::Sink;
@@ -53,7 +54,7 @@ pub async fn run(work: Work, mut handle: Handle) {
     }
     drop(handle);
     cx.worker.stats.writing.sub(1);
-    cx.worker.count_bytes(&ex);
+    counting::finished(&ex, &cx);
     cx.local.logs.access(&mut ex, &cx);
     records::finished(&mut ex, &cx);
     cx.worker.recycle(ex);
