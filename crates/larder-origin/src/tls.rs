@@ -78,6 +78,8 @@ impl Tls {
             error @ (SessionError::Alert(_)
             | SessionError::Refused(_)
             | SessionError::Handshake(_)
+            | SessionError::NoProtocol(_)
+            | SessionError::NoCipher(_)
             | SessionError::KeysExhausted
             | SessionError::Closed
             | SessionError::Internal(_)) => TlsError::Handshake(error.to_string().into()),

@@ -1,5 +1,7 @@
 //! Why a TLS session or a configuration cannot be.
 
+use rustls::PeerIncompatible;
+
 /// Why a TLS session ended before its time. The alert that says so to the peer is already in `out`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
@@ -12,6 +14,12 @@ pub enum SessionError {
     /// The handshake failed.
     #[error("{0}")]
     Handshake(Box<str>),
+    /// It failed as there is no version of TLS that both speak.
+    #[error("{0}")]
+    NoProtocol(Box<str>),
+    /// It failed as there is no cipher suite that both have.
+    #[error("{0}")]
+    NoCipher(Box<str>),
     /// The peer showed no certificate we accept.
     #[error("{0}")]
     Certificate(Box<str>),
@@ -26,6 +34,22 @@ pub enum SessionError {
     Internal(&'static str),
 }
 
+impl SessionError {
+    /// Whether the peer has not accepted our certificate (RFC 8446 §6.2).
+    pub fn is_about_our_certificate(&self) -> bool {
+        let Self::Alert(name) = self else { return false };
+        matches!(
+            *name,
+            "bad certificate"
+                | "unsupported certificate"
+                | "certificate revoked"
+                | "certificate expired"
+                | "certificate unknown"
+                | "unknown CA"
+        )
+    }
+}
+
 impl From<rustls::Error> for SessionError {
     fn from(error: rustls::Error) -> Self {
         match error {
@@ -34,6 +58,15 @@ impl From<rustls::Error> for SessionError {
                 Self::Certificate(reason.0.to_string().into())
             }
             rustls::Error::InvalidCertificate(error) => Self::Certificate(error.to_string().into()),
+            rustls::Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon) => {
+                Self::NoCipher(error.to_string().into())
+            }
+            rustls::Error::PeerIncompatible(
+                PeerIncompatible::ServerDoesNotSupportTls12Or13
+                | PeerIncompatible::SupportedVersionsExtensionRequired
+                | PeerIncompatible::Tls12NotOffered
+                | PeerIncompatible::Tls12NotOfferedOrEnabled,
+            ) => Self::NoProtocol(error.to_string().into()),
             error => Self::Handshake(error.to_string().into()),
         }
     }

@@ -57,7 +57,7 @@ impl Session {
         if was_handshaking && self.hello.is_outdated() {
             out.extend_from_slice(&alert::plain(alert::PROTOCOL_VERSION));
             self.link.end();
-            return Err(SessionError::Handshake("unsupported protocol: the client speaks no TLS from 1.2 on".into()));
+            return Err(SessionError::NoProtocol("unsupported protocol: the client speaks no TLS from 1.2 on".into()));
         }
         let read = self.link.read(incoming, plain, out);
         // Early data is answered before the handshake is over.
