@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_http::Time;
@@ -34,6 +35,39 @@ pub struct LimitReqZone {
     rate_milli: u64,
     shards: Box<[Mutex<ReqShard>]>,
     shard_bytes: usize,
+    /// What came of the requests that it was asked about.
+    pub outcomes: Outcomes,
+}
+
+/// What a limit has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It let a request pass.
+    Passed,
+    /// It held one up.
+    Delayed,
+    /// It refused one.
+    Rejected,
+    /// It would have held one up (`limit_req_dry_run`).
+    DelayedDry,
+    /// It would have refused one.
+    RejectedDry,
+}
+
+/// How often. All workers add to it.
+#[derive(Debug, Default)]
+pub struct Outcomes([AtomicU64; 5]);
+
+impl Outcomes {
+    /// Counts one.
+    pub fn add(&self, outcome: Outcome) {
+        self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it came to this.
+    pub fn of(&self, outcome: Outcome) -> u64 {
+        self.0[outcome as usize].load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +130,7 @@ impl LimitReqZone {
             rate_milli: rate_milli.max(1),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             shard_bytes: bytes / shards,
+            outcomes: Outcomes::default(),
         }
     }
 
@@ -237,6 +272,8 @@ pub fn excess_text(excess: u64) -> String {
 pub struct LimitConnZone {
     shards: Box<[Mutex<ConnShard>]>,
     shard_bytes: usize,
+    /// What came of the requests that it was asked about.
+    pub outcomes: Outcomes,
 }
 
 #[derive(Debug, Default)]
@@ -267,7 +304,11 @@ impl LimitConnZone {
     /// A zone of about `bytes` of counts.
     pub fn new(bytes: usize) -> Self {
         let shards = shard_count(bytes);
-        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
+        Self {
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            shard_bytes: bytes / shards,
+            outcomes: Outcomes::default(),
+        }
     }
 
     /// Counts one more request under `key`, of which `max` are allowed. `None` for a key that is not counted: an empty

@@ -10,8 +10,11 @@ use crate::access::{FORBIDDEN_TEXT, Peer, Verdict, check};
 use crate::auth::{self, AuthError, Claim};
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::limit::{CONN_KEY_BYTES_MAX, LimitReq, REQ_KEY_BYTES_MAX, ReqVerdict, excess_text, limit_conn, limit_req};
+use crate::limit::{
+    CONN_KEY_BYTES_MAX, LimitReq, Outcome, REQ_KEY_BYTES_MAX, ReqVerdict, excess_text, limit_conn, limit_req,
+};
 use crate::realip::{self, Trusted};
+use crate::site::LimitPart;
 
 use super::{Entrance, Slow, Step, Synth, notes};
 
@@ -92,11 +95,16 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             ex.request.limits.conn_asked = !guards.is_empty();
             ex.request.limits.conn_status = (!guards.is_empty()).then_some("PASSED");
             ex.tally.guards = guards;
+            for (&(zone, _), _) in loc.access.limit_conns.iter().zip(&keys).filter(|(_, key)| !key.is_empty()) {
+                site.limits.connections[zone].state.outcomes.add(Outcome::Passed);
+            }
             None
         }
         Err((which, refusal)) => {
-            let zone = &site.limits.connections[loc.access.limit_conns[which].0].name;
-            let dry = if loc.settings.limits.conn.dry_run { ", dry run," } else { "" };
+            let LimitPart { name: zone, state, .. } = &site.limits.connections[loc.access.limit_conns[which].0];
+            let is_dry = loc.settings.limits.conn.dry_run;
+            state.outcomes.add(if is_dry { Outcome::RejectedDry } else { Outcome::Rejected });
+            let dry = if is_dry { ", dry run," } else { "" };
             cx.local.logs.error(
                 cx,
                 ex,
@@ -104,7 +112,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
                 format_args!("{refusal}{dry} by zone \"{zone}\""),
             );
             ex.request.limits.conn_status = Some(if dry.is_empty() { "REJECTED" } else { "REJECTED_DRY_RUN" });
-            (!loc.settings.limits.conn.dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limits.conn.status)))
+            (!is_dry).then_some(Step::Synth(Synth::Status(loc.settings.limits.conn.status)))
         }
     }
 }
@@ -127,16 +135,25 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let dry = loc.settings.limits.req.dry_run;
     let how = if dry { ", dry run" } else { "" };
     let name = |which: usize| &site.limits.requests[loc.access.limit_reqs[which].0].name;
+    let count = |which: usize, outcome| limits[which].zone.outcomes.add(outcome);
+    // What the others of several have let pass is counted when none refuses.
+    let passed = |but: Option<usize>| {
+        let others = (0..limits.len()).filter(|at| Some(*at) != but && !limits[*at].key.is_empty());
+        others.for_each(|at| count(at, Outcome::Passed));
+    };
     match limit_req(&limits, cx.now()) {
         ReqVerdict::Unlimited => {
             ex.request.limits.req_asked = false;
             None
         }
         ReqVerdict::Pass => {
+            passed(None);
             ex.request.limits.req_status = Some("PASSED");
             None
         }
         ReqVerdict::Delay { wait, excess, limit } => {
+            passed(Some(limit));
+            count(limit, if dry { Outcome::DelayedDry } else { Outcome::Delayed });
             ex.request.limits.req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
             // nginx writes of delays one level below refusals.
             let level = one_less(loc.settings.limits.req.log_level);
@@ -149,6 +166,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             (!dry).then_some(Slow::Delay(wait).into())
         }
         ReqVerdict::Reject { excess, limit } => {
+            count(limit, if dry { Outcome::RejectedDry } else { Outcome::Rejected });
             ex.request.limits.req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
             let level = loc.settings.limits.req.log_level;
             cx.local.logs.error(
