@@ -410,6 +410,7 @@ impl Builder {
             self.site.caches.zones.push(zone);
         }
         self.site.counted.caches.place("", &self.counted_before.caches);
+        self.site.counted.tls = Arc::clone(&self.counted_before.tls);
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {

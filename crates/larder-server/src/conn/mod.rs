@@ -7,4 +7,5 @@ pub mod limit_rate;
 pub mod open;
 pub mod ready;
 pub mod send;
+mod shake;
 pub mod tunnel;

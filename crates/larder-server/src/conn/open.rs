@@ -22,6 +22,7 @@ use crate::seats::Seat;
 use crate::site::{Listener, NamedRegex};
 use crate::worker::Worker;
 
+use super::shake::Shake;
 use super::{h1, h2 as h2_conn};
 
 /// How much is read at once before the protocol is known.
@@ -129,6 +130,7 @@ async fn begin(
                     // A peer that does not speak TLS may not read the alert.
                     let _ = socket.try_write(&alert);
                 }
+                cx.local.counts.tls.failed.add(1);
                 return Err(Refused::Because(LogLevel::Info, format!("{error} while SSL handshaking")));
             }
         }
@@ -203,7 +205,7 @@ fn http2(server: usize, cx: &Cx) -> h2::Config {
 /// Does the TLS handshake as the virtual server that the client names by SNI.
 async fn handshake(
     socket: Socket,
-    mut client: Client,
+    client: Client,
     hello: Hello,
     first: Vec<u8>,
     listener: &Listener,
@@ -230,6 +232,25 @@ async fn handshake(
     if let Some(answer) = challenged(&hello, cx) {
         return answer_challenge(socket, hello, first, &answer, [server, listener.default], cx).await;
     }
+    let shake = Shake::begin(&cx.site().servers[server], cx);
+    let opened = shaken(socket, client, hello, first, (server, listener), &shake, cx).await;
+    match &opened {
+        Ok(Opened { stream: Stream::Tls(tls), .. }) => shake.over(Some(&tls.session.borrow())),
+        Ok(_) | Err(_) => shake.over(None),
+    }
+    opened
+}
+
+/// Does the handshake as this server.
+async fn shaken(
+    socket: Socket,
+    mut client: Client,
+    hello: Hello,
+    first: Vec<u8>,
+    (server, listener): (usize, &Listener),
+    shake: &Shake<'_>,
+    cx: &Cx,
+) -> Result<Opened, Refused> {
     let virtual_server = &cx.site().servers[server];
     // A virtual server without a certificate of its own shows the default server's.
     let shown = match virtual_server.tls {
@@ -248,7 +269,7 @@ async fn handshake(
         Refused::Because(LogLevel::Error, format!("{why} while SSL handshaking"))
     })?;
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker.buffers));
-    shake_hands(&stream, cx).await?;
+    shake_hands(&stream, cx, |error| shake.fails(error)).await?;
     if let Some(ocsp) = &tls.ocsp {
         ocsp.check(&stream.session, &cx.site().logs.main).await;
     }
@@ -260,10 +281,11 @@ async fn handshake(
 }
 
 /// Runs a handshake until it is complete, or until a request has arrived as early data.
-async fn shake_hands(stream: &Tls, cx: &Cx) -> Result<(), Refused> {
+async fn shake_hands(stream: &Tls, cx: &Cx, fails: impl Fn(&io::Error)) -> Result<(), Refused> {
     loop {
         // A failure sends its alert before the error is reported.
         let state = cx.worker.handshakes.take(|| stream.advance()).await.map_err(|error| {
+            fails(&error);
             Refused::Because(LogLevel::Info, format!("SSL_do_handshake() failed ({error}) while SSL handshaking"))
         })?;
         match state {
@@ -299,7 +321,7 @@ async fn answer_challenge(
     };
     let session = tls.challenge_session(hello, answer).map_err(|why| Refused::Because(LogLevel::Error, why))?;
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker.buffers));
-    shake_hands(&stream, cx).await?;
+    shake_hands(&stream, cx, |_| {}).await?;
     stream.close();
     std::future::poll_fn(|task| stream.poll_flush(task)).await?;
     Err(Refused::Done)

@@ -2,6 +2,7 @@
 //! written by two; who reads adds up. Counts live as long as a configuration names their zone.
 
 mod times;
+mod tls;
 mod traffic;
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use times::{BOUNDS_MICROS, TimeSums, Times};
+pub use tls::{TlsSums, TlsTraffic};
 pub use traffic::{CacheSums, CacheTraffic, Finished, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums};
 
 /// The counts of each worker.
@@ -105,6 +107,8 @@ pub struct AllZones {
     pub locations: Zones<Traffic>,
     /// The cache zones in the order of the site, and behind them one without a name, for requests that ask none.
     pub caches: Zones<CacheTraffic>,
+    /// The handshakes of all servers.
+    pub tls: Arc<PerWorker<TlsTraffic>>,
 }
 
 /// What one worker counts under one configuration.
@@ -116,6 +120,8 @@ pub struct Counts {
     pub locations: Box<[Arc<Traffic>]>,
     /// As in [`AllZones`].
     pub caches: Box<[Arc<CacheTraffic>]>,
+    /// As in [`AllZones`].
+    pub tls: Arc<TlsTraffic>,
 }
 
 impl AllZones {
@@ -125,6 +131,7 @@ impl AllZones {
             servers: self.servers.of_worker(number),
             locations: self.locations.of_worker(number),
             caches: self.caches.of_worker(number),
+            tls: self.tls.of(number),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::stats::Counter;
 
 use super::times::{TimeSums, Times};
+use super::tls::{TlsSums, TlsTraffic};
 
 /// What the cache said about a request, as `$upstream_cache_status` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +72,15 @@ pub struct Traffic {
     sent: Counter,
     times: [Times; VERDICTS.len()],
     statuses: Box<[Counter]>,
+    /// Handshakes with the server; nothing for a location.
+    pub tls: TlsTraffic,
 }
 
 impl Default for Traffic {
     fn default() -> Self {
         let [requests, discarded, received, sent] = Default::default();
         let statuses = (0..STATUSES).map(|_| Counter::default()).collect();
-        Self { requests, discarded, received, sent, times: Default::default(), statuses }
+        Self { requests, discarded, received, sent, times: Default::default(), statuses, tls: TlsTraffic::default() }
     }
 }
 
@@ -109,6 +112,8 @@ pub struct TrafficSums {
     pub statuses: std::collections::BTreeMap<u16, u64>,
     /// How long responses took, in the order of [`VERDICTS`].
     pub times: [TimeSums; VERDICTS.len()],
+    /// Handshakes.
+    pub tls: TlsSums,
 }
 
 impl TrafficSums {
@@ -125,6 +130,7 @@ impl TrafficSums {
             }
         }
         self.times.iter_mut().zip(&traffic.times).for_each(|(sums, times)| sums.add(times));
+        self.tls.add(&traffic.tls);
     }
 
     /// Requests that are not over.
