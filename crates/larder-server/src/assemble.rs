@@ -22,6 +22,7 @@ use larder_origin::Group;
 use larder_origin::resolver::Resolver;
 
 use crate::acme::AllIssued;
+use crate::clock;
 use crate::counts::AllZones;
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
@@ -48,6 +49,8 @@ pub struct Keeping {
     /// The main error log.
     pub main_log: MainLog,
     counted: AllZones,
+    /// How many configurations there were.
+    generation: u64,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     /// The groups whose names are being resolved, for the addresses known so far.
@@ -88,6 +91,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     builder.vcl_groups.kept.clone_from(&keeping.vcl_groups);
     builder.counted_before = keeping.counted.clone();
     builder.groups_before.clone_from(&keeping.groups);
+    builder.site.loaded.generation += keeping.generation;
     builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
@@ -101,6 +105,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     keeping.vcl_groups = builder.vcl_groups.used;
     keeping.counted = builder.site.counted.clone();
     keeping.groups = builder.groups;
+    keeping.generation = builder.site.loaded.generation;
     keeping.vcls = vcl::take_over(&builder.site.origins.vcls, &keeping.vcls);
     Ok(builder.site)
 }
@@ -163,6 +168,7 @@ impl Builder {
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shutdown_timeout: config.main.worker_shutdown_timeout,
             lines: Arc::clone(&config.lines),
+            loaded: Loaded { generation: 1, at: clock::now() },
         };
         Self {
             site,
@@ -622,6 +628,7 @@ impl Builder {
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::Metrics => Handler::Metrics,
             model::Handler::Admin => Handler::Admin,
+            model::Handler::Status => Handler::Status,
             model::Handler::EmptyGif => Handler::EmptyGif,
             model::Handler::Purge { zone, key, by } => match self.site.caches.names.get(&zone.value) {
                 Some(&zone) => {

@@ -64,6 +64,7 @@ pub mod site;
 pub mod split;
 mod staple;
 mod stats;
+mod status;
 mod target;
 pub mod tempfile;
 pub mod text;

@@ -166,7 +166,8 @@ const MEMORY: [Metric<Found>; 4] = [
     }),
 ];
 
-fn stage(stage: Stage) -> &'static str {
+/// How short memory is, in a word.
+pub fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Ample => "ample",
         Stage::Less => "less",
@@ -284,7 +285,8 @@ const DISK: [Metric<DiskStats>; 17] = [
     }),
 ];
 
-fn state(state: DiskState) -> &'static str {
+/// What a disk does, in a word.
+pub fn state(state: DiskState) -> &'static str {
     match state {
         DiskState::Opening => "opening",
         DiskState::Waiting => "waiting",

@@ -3,8 +3,13 @@
 //! Each worker has a table of its own, which is bounded however many places and reasons there are. Hits do not come here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use larder_http::Time;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::stats::Stats;
 
 /// How many minutes are kept.
 pub const MINUTES: u64 = 10;
@@ -48,6 +53,34 @@ pub struct Example {
     pub url: Box<str>,
     /// What has given the variable of a condition its value, such as a cookie; empty if there is none.
     pub made_by: Box<str>,
+}
+
+/// The tables of all workers of the process.
+#[derive(Clone, Debug, Default)]
+pub struct AllMisses(Arc<Mutex<Vec<OfWorker>>>);
+
+#[derive(Debug)]
+struct OfWorker {
+    stats: Arc<Stats>,
+    misses: Arc<Mutex<Misses>>,
+}
+
+impl AllMisses {
+    /// The table of one more worker, whose counters these are. Others lock it only to read.
+    pub fn add_worker(&self, stats: Arc<Stats>) -> Arc<Mutex<Misses>> {
+        let misses = Arc::default();
+        self.0.lock().push(OfWorker { stats, misses: Arc::clone(&misses) });
+        misses
+    }
+
+    /// What all have seen in the minutes before `now`.
+    pub fn summary(&self, now: Time) -> Summary {
+        let mut all = Summary::default();
+        for OfWorker { stats, misses } in &*self.0.lock() {
+            all.add(misses.lock().summary(stats.hits.get(), now));
+        }
+        all
+    }
 }
 
 /// A place and a reason, and how many requests they stand for.
@@ -159,6 +192,22 @@ impl Summary {
             }
         }
         self.rows.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.place, &a.reason).cmp(&(&b.place, &b.reason))));
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let row = |row: &Seen| {
+            let Example { url, made_by } = &row.example;
+            let made_by = (!made_by.is_empty()).then_some(&**made_by);
+            json!({ "count": row.count, "reason": row.reason, "place": row.place, "example": **url, "made_by": made_by })
+        };
+        json!({
+            "minutes": MINUTES,
+            "hits": self.hits,
+            "misses": self.misses(),
+            "others": self.others,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+        })
     }
 
     /// How many requests were no hits.

@@ -49,6 +49,8 @@ pub struct Descriptors {
 pub struct ServingOptions {
     /// The number of workers.
     pub workers: usize,
+    /// How many processes have died that served before this one.
+    pub respawned: u32,
     /// Where transactions are told.
     pub log: Arc<Hub>,
     /// Where questions about what is done are asked.
@@ -112,6 +114,7 @@ impl Serving {
         let site = Arc::new(assemble::assemble(&config, material, &mut keeping)?);
         let mut shared = Shared::default();
         shared.workers.log = options.log;
+        shared.workers.respawned = options.respawned;
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (logs, trouble) = Logs::new(&site, &shared.files);
         let main_log = keeping.main_log.clone();

@@ -190,6 +190,17 @@ impl AllStats {
     }
 }
 
+impl AllStats {
+    /// The counters of each worker.
+    pub fn each(&self) -> Vec<Sums> {
+        let one = |stats: &Arc<Stats>| {
+            let counted = stats.counted();
+            Sums { waiting: counted.active.saturating_sub(counted.reading + counted.writing), ..counted }
+        };
+        self.0.lock().iter().map(one).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

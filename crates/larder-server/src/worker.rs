@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use larder_acme::Responses;
 use larder_http::Time;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
@@ -13,7 +14,7 @@ use crate::compressor::Compressor;
 use crate::exchange::{Client, Exchange};
 use crate::files::kept::KeptFiles;
 use crate::local::Local;
-use crate::misses::Misses;
+use crate::misses::{AllMisses, Misses};
 use crate::net::Buffers;
 use crate::pipes::Pipes;
 use crate::pressure::{Gate, Pressure};
@@ -46,6 +47,10 @@ pub struct Shared {
     pub log: Arc<Hub>,
     /// Pages that are to be fetched again.
     pub refill: Arc<Refill>,
+    /// What each worker knows of requests that were no hits.
+    pub misses: AllMisses,
+    /// How many serving processes have died before this one.
+    pub respawned: u32,
 }
 
 /// A worker: it lives as long as its thread.
@@ -75,7 +80,7 @@ pub struct Worker {
     /// How many copies of requests are being sent to mirrors.
     pub mirrored: Cell<usize>,
     /// Why requests of the last minutes were no hits.
-    pub misses: RefCell<Misses>,
+    pub misses: Arc<Mutex<Misses>>,
     /// Whether a request is being answered without waiting.
     pub at_once: Cell<bool>,
     /// Whether the current request was read together with the one before it.
@@ -95,6 +100,7 @@ impl Worker {
     pub fn new(local: Rc<Local>, shared: Shared) -> Rc<Self> {
         use std::hash::{BuildHasher as _, RandomState};
         let stats = shared.stats.add_worker();
+        let misses = shared.misses.add_worker(Arc::clone(&stats));
         let seats = Rc::new(Seats::new(Arc::clone(&stats)));
         let gate = Gate::new(shared.pressure.add_worker());
         Rc::new(Self {
@@ -111,7 +117,7 @@ impl Worker {
             lines: Lines::default(),
             kept: RefCell::default(),
             mirrored: Cell::new(0),
-            misses: RefCell::default(),
+            misses,
             at_once: Cell::new(false),
             is_pipelined: Cell::new(false),
         })
@@ -172,6 +178,11 @@ impl Worker {
     /// The counters of all workers, summed.
     pub fn shared_stats(&self) -> Sums {
         self.shared.stats.sums(self.at_once.get())
+    }
+
+    /// The counters of each worker.
+    pub fn stats_of_workers(&self) -> Vec<Sums> {
+        self.shared.stats.each()
     }
 
     /// A random number; not secret.

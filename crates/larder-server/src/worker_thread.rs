@@ -138,7 +138,7 @@ impl Thread {
         if number == 0 {
             tokio::task::spawn_local(refiller::run(Rc::clone(&thread.worker)));
         }
-        thread.worker.misses.borrow_mut().tick(0, clock::now());
+        thread.worker.misses.lock().tick(0, clock::now());
         thread
     }
 
@@ -162,7 +162,7 @@ impl Thread {
                 Some(Command::Configure(site, sockets)) => self.configure(&site, sockets),
                 Some(Command::Notice(done)) => drop(done),
                 Some(Command::Misses(answer)) => {
-                    let summary = self.worker.misses.borrow().summary(self.worker.stats.hits.get(), clock::now());
+                    let summary = self.worker.misses.lock().summary(self.worker.stats.hits.get(), clock::now());
                     // Whoever does not wait any more hears nothing.
                     let _ = answer.send(summary);
                 }
@@ -281,7 +281,7 @@ impl Thread {
             for front in &cx.local.fronts {
                 front.borrow_mut().tidy();
             }
-            self.worker.misses.borrow_mut().tick(self.worker.stats.hits.get(), now);
+            self.worker.misses.lock().tick(self.worker.stats.hits.get(), now);
             self.worker.kept.borrow_mut().tidy(kept_bytes_max(self.shared.workers.pressure.found().stage), now);
             if self.number == 0 {
                 zones::keep_house(&cx.site().caches.zones, now);

@@ -94,10 +94,10 @@ pub enum How {
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 impl Process {
-    /// Starts a process and sends it `generation`. It will answer whether it serves it.
+    /// Starts a process and sends it `generation`, with the number of its workers, and of processes that have died. It will answer whether it serves it.
     pub async fn start(
         generation: &Generation,
-        workers: usize,
+        (workers, respawned): (usize, u32),
         terminal: Terminal,
         told_at: ToldAt<'_>,
     ) -> Result<Process, ProcessError> {
@@ -123,7 +123,7 @@ impl Process {
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
         let mut process =
             Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
-        match process.configure(generation, workers, told_at).await {
+        match process.configure(generation, (workers, respawned), told_at).await {
             // If it has died already, it is reaped and reported like any other.
             Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
             Err(error) => {
@@ -139,7 +139,7 @@ impl Process {
     pub async fn configure(
         &mut self,
         generation: &Generation,
-        workers: usize,
+        (workers, respawned): (usize, u32),
         told_at: ToldAt<'_>,
     ) -> Result<(), ProcessError> {
         let configuration = &generation.configuration;
@@ -147,6 +147,7 @@ impl Process {
         let listeners = generation.listeners.iter();
         let configure = Configure {
             workers: count(workers),
+            respawned,
             account: generation.account.clone(),
             surroundings: configuration.surroundings.clone(),
             files: Vec::new(),

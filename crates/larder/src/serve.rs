@@ -146,8 +146,12 @@ impl Prepared {
         };
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let (ask_socket, asked) = ask_socket::listen_for_serve(serve.listen, &log).unzip();
-        let options =
-            ServingOptions { workers, log: Arc::default(), desk: ask_socket::serve(asked.map(OwnedFd::from)) };
+        let options = ServingOptions {
+            workers,
+            respawned: 0,
+            log: Arc::default(),
+            desk: ask_socket::serve(asked.map(OwnedFd::from)),
+        };
         let configuration = &generation.configuration;
         let mut server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| StartError::from(configuration.reject(&diagnostics)))?;

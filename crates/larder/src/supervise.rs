@@ -81,6 +81,8 @@ struct Supervisor {
     log: Log,
     /// The number of worker threads. It never changes, because each worker has its own sockets.
     workers: usize,
+    /// How many serving processes have died.
+    deaths: u32,
     current: Generation,
     /// A reload that the serving process has not answered.
     pending: Option<Generation>,
@@ -147,6 +149,7 @@ impl Supervisor {
             invocation,
             log: Log::new(Vec::new(), Console::Quiet),
             workers,
+            deaths: 0,
             current,
             pending: None,
             reload_again: false,
@@ -382,7 +385,7 @@ impl Supervisor {
             self.adopt(&old.configuration);
             return self.start_process().await;
         };
-        match process.configure(&generation, self.workers, ToldAt::default()).await {
+        match process.configure(&generation, (self.workers, self.deaths), ToldAt::default()).await {
             Ok(()) => self.pending = Some(generation),
             Err(error) => {
                 self.neighbours.remove_unix(&generation.listeners, &self.current.listeners);
@@ -526,7 +529,7 @@ impl Supervisor {
     async fn start_process(&mut self) {
         self.restart.at = None;
         let [log, ask] = [&self.log_socket, &self.ask_socket].map(|it| it.as_ref().map(|(_, listener)| listener));
-        match Process::start(&self.current, self.workers, self.terminal, ToldAt { log, ask }).await {
+        match Process::start(&self.current, (self.workers, self.deaths), self.terminal, ToldAt { log, ask }).await {
             Ok(process) => {
                 let started = format!("start worker process {}", process.id());
                 self.log.write(LogLevel::Notice, &started);
@@ -606,6 +609,7 @@ impl Supervisor {
         if self.phase == Phase::Starting {
             return self.fail();
         }
+        self.deaths = self.deaths.saturating_add(1);
         self.restart = self.restart.after(age, Instant::now());
     }
 }

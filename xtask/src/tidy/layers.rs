@@ -90,6 +90,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "policy",
                 "records",
                 "script",
+                "status",
                 "target",
                 "vars",
             ],

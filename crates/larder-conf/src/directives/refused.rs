@@ -68,7 +68,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("match", PLUS, "remove it with the \"health_check\" it is for", NEVER),
     refused("state", PLUS, "remove it", NEVER),
     refused("ntlm", PLUS, REMOVE, NEVER),
-    refused("api", PLUS, "remove it", NEVER),
     refused("keyval", PLUS, "use a \"map\"", NEVER),
     refused("keyval_zone", PLUS, "use a \"map\"", NEVER),
     refused("limit_zone", "nginx before 1.1.8", "use \"limit_conn_zone\"", NEVER),
@@ -80,7 +79,7 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused(
         "vhost_traffic_status_display",
         "the vhost traffic status module",
-        "use \"larder_metrics\" or \"stub_status\"",
+        "use \"larder_status\", \"larder_metrics\" or \"stub_status\"",
         NEVER,
     ),
     refused(

@@ -137,6 +137,8 @@ pub enum Handler {
     Metrics,
     /// The admin API, in a server whose `listen` has `larder_admin`.
     Admin,
+    /// `larder_status`, `api`.
+    Status,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge` without an origin: `ZONE KEY`, or a method beside a `*_cache`.
@@ -166,6 +168,7 @@ impl Handler {
             | Self::StubStatus
             | Self::Metrics
             | Self::Admin
+            | Self::Status
             | Self::EmptyGif
             | Self::Purge { .. } => None,
         }

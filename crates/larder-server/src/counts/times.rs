@@ -65,6 +65,12 @@ impl TimeSums {
         self.micros += times.micros.get();
     }
 
+    /// Adds other sums.
+    pub fn add_sums(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, bucket)| *sum += bucket);
+        self.micros += other.micros;
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()

@@ -17,13 +17,15 @@ use crate::purges::wanted::NO_TAGS;
 use crate::purges::{Order, What, dialects, said};
 
 use super::purge_from::{Purges, may_purge, nothing, told};
-use super::{Slow, Step, store};
+use super::{Slow, Step, counted, store};
 
 /// What a request is for.
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
     /// It purges in the words of an API.
     Purge(Api),
+    /// It asks what is counted.
+    Status,
     /// It purges in the words of plugins, by its method, whatever its path is.
     Plugin,
     /// Its path has no such method.
@@ -39,6 +41,9 @@ fn route(method: &[u8], target: &[u8]) -> Route {
         let is_url = method == b"PURGE" && (target.starts_with(b"/http://") || target.starts_with(b"/https://"));
         return if is_url { Route::Purge(Api::FastlyUrl(target[1..].into())) } else { Route::Plugin };
     }
+    if is_status(target) {
+        return Route::Status;
+    }
     match Api::find(target) {
         Some(api) if api.methods().iter().any(|known| known.as_bytes() == method) => Route::Purge(api),
         Some(api) => Route::NotAllowed(api),
@@ -52,7 +57,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     let form = match &route {
         Route::Purge(api) | Route::NotAllowed(api) => api.form(None, String::new()),
         Route::Plugin => Form::Text,
-        Route::Unknown => Form::Own,
+        Route::Unknown | Route::Status => Form::Own,
     };
     if let Some(why) = from_a_page(&ex.asked.head.fields) {
         return refused(status::FORBIDDEN, why, &form, ex, cx);
@@ -64,6 +69,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     let api = match route {
         Route::Purge(api) => api,
         Route::Plugin => return by_plugin(ex, cx),
+        Route::Status => return counted::handle(ex, cx),
         Route::NotAllowed(api) => {
             let methods = api.methods().iter().chain(&METHODS_OF_PLUGINS).copied().collect::<Vec<_>>().join(", ");
             let step = refused(status::NOT_ALLOWED, &format!("the methods here are {methods}"), &form, ex, cx);
@@ -82,6 +88,12 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         }
     };
     by_api(&api, &body, ex, cx)
+}
+
+/// Whether the path is `/api` or below it, where `larder_status` answers.
+fn is_status(target: &[u8]) -> bool {
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    path.strip_prefix(b"/api").is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn by_api(api: &Api, body: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
@@ -175,7 +187,7 @@ fn id(ex: &Exchange, cx: &Cx) -> String {
 const METHODS_OF_PLUGINS: [&str; 4] = ["PURGE", "BAN", "URIBAN", "PURGEKEYS"];
 const SOUIN: &[u8] = b"/souin-api/souin";
 /// What there is, for those who look for something else.
-const PATHS: &str = "there is POST /purge, POST /client/v4/zones/ID/purge_cache, POST /service/ID/purge/KEY, \
+const PATHS: &str = "there is GET /api/, POST /purge, POST /client/v4/zones/ID/purge_cache, POST /service/ID/purge/KEY, \
                      POST /service/ID/purge, POST /service/ID/purge_all, POST /purge/HOST/PATH, POST /souin-api/souin, \
                      and PURGE, BAN, URIBAN or PURGEKEYS with any path";
 
@@ -198,6 +210,11 @@ mod tests {
             ("DELETE", "/service/1/purge_all", Route::NotAllowed(Api::FastlyAll)),
             ("POST", "/", Route::Unknown),
             ("OPTIONS", "*", Route::Unknown),
+            ("GET", "/api", Route::Status),
+            ("GET", "/api?fields=", Route::Status),
+            ("DELETE", "/api/9/connections", Route::Status),
+            ("GET", "/apis", Route::Unknown),
+            ("PURGE", "/api/page", Route::Plugin),
         ] {
             assert_eq!(route(method.as_bytes(), target.as_bytes()), expected, "{method} {target}");
         }

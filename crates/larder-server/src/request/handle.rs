@@ -9,7 +9,9 @@ use crate::metrics;
 use crate::site::Handler;
 
 use super::purge::Standing;
-use super::{Content, Response, Slow, Step, Synth, admin, ban, files, film, mirror, purge, purge_from, request_body};
+use super::{
+    Content, Response, Slow, Step, Synth, admin, ban, counted, files, film, mirror, purge, purge_from, request_body,
+};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -51,6 +53,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         },
         Handler::Admin => admin::handle(ex, cx),
         Handler::StubStatus => counters(stub_status(cx), "text/plain", ex),
+        Handler::Status => counted::handle(ex, cx),
         Handler::Metrics => counters(metrics::page(cx), metrics::CONTENT_TYPE, ex),
         Handler::EmptyGif => {
             if !matches!(ex.request.method, Method::Get | Method::Head) {

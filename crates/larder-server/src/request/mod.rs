@@ -20,6 +20,7 @@ pub mod charset;
 pub mod compose;
 pub mod compress;
 pub mod cookies;
+pub mod counted;
 pub mod deliver;
 pub mod early_hints;
 pub mod esi;

@@ -41,7 +41,7 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
     if !is_counted {
         return;
     }
-    let mut misses = cx.worker.misses.borrow_mut();
+    let mut misses = cx.worker.misses.lock();
     let mut place = misses.lend();
     write_place(&mut place, ex, cx);
     misses.note(place, &reason, cx.stats().hits.get(), cx.now(), || example(ex, made_by(ex, cx)));

@@ -75,7 +75,7 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Handler::Purge { .. } => verdict(purges("by its location".to_owned()), ex),
         Handler::Mp4 | Handler::Flv => verdict("a film: no cache is asked", ex),
-        Handler::StubStatus | Handler::Metrics | Handler::Admin | Handler::EmptyGif => {
+        Handler::StubStatus | Handler::Metrics | Handler::Admin | Handler::Status | Handler::EmptyGif => {
             verdict("answered by larder itself: no cache is asked", ex);
         }
     }

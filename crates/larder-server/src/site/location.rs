@@ -111,6 +111,8 @@ pub enum Handler {
     Metrics,
     /// The admin API.
     Admin,
+    /// `larder_status`.
+    Status,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge` without an origin.
@@ -136,6 +138,7 @@ impl Handler {
             | Self::StubStatus
             | Self::Metrics
             | Self::Admin
+            | Self::Status
             | Self::EmptyGif
             | Self::Purge { .. } => None,
         }
@@ -160,9 +163,14 @@ impl Handler {
                 Policy::Written => None,
             },
             Self::Purge { zone, .. } => Some(Keeps::Zone(*zone)),
-            Self::Static | Self::Mp4 | Self::Flv | Self::StubStatus | Self::Metrics | Self::Admin | Self::EmptyGif => {
-                None
-            }
+            Self::Static
+            | Self::Mp4
+            | Self::Flv
+            | Self::StubStatus
+            | Self::Metrics
+            | Self::Admin
+            | Self::Status
+            | Self::EmptyGif => None,
         }
     }
 }

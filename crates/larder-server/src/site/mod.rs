@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use larder_cache::Zone;
 use larder_conf::{Lines, Span};
+use larder_http::Time;
 use larder_origin::Group;
 
 use crate::acme::Plan;
@@ -86,6 +87,17 @@ pub struct Site {
     pub shutdown_timeout: Option<Duration>,
     /// Where the lines of its files begin.
     pub lines: Arc<Lines>,
+    /// When it was loaded.
+    pub loaded: Loaded,
+}
+
+/// When a configuration was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// How many of this process, with this one.
+    pub generation: u64,
+    /// At this time.
+    pub at: Time,
 }
 
 impl Site {

@@ -31,6 +31,8 @@ pub enum Message {
 pub struct Configure {
     /// The number of worker threads.
     pub workers: u32,
+    /// How many serving processes have died before this one.
+    pub respawned: u32,
     /// The account to change to before serving.
     pub account: Option<Account>,
     /// How the files are to be read.
@@ -133,6 +135,7 @@ struct Writer(Vec<u8>);
 impl Writer {
     fn configure(&mut self, configure: &Configure) {
         self.number(configure.workers);
+        self.number(configure.respawned);
         self.option(&configure.account, |to, account| {
             to.bytes(account.name.as_bytes());
             to.number(account.uid);
@@ -219,6 +222,7 @@ impl<'a> Reader<'a> {
     fn configure(&mut self) -> Result<Configure, MessageError> {
         Ok(Configure {
             workers: self.number()?,
+            respawned: self.number()?,
             account: self.option(|from| {
                 Ok(Account {
                     name: from.text()?,
@@ -343,6 +347,7 @@ pub mod tests {
         };
         let configure = Configure {
             workers: 4,
+            respawned: 2,
             account: Some(Account { name: "www".to_owned(), uid: 33, gid: 34, binds_anywhere: true }),
             surroundings: surroundings.clone(),
             files: vec![("/etc/a.conf".into(), b"\xff;".to_vec()), ("/etc/b".into(), Vec::new())],
@@ -357,6 +362,7 @@ pub mod tests {
         };
         let bare = Configure {
             workers: 1,
+            respawned: 0,
             account: None,
             surroundings: Surroundings { globals: None, is_root: false, error_log: DefaultLog::Stderr, ..surroundings },
             files: Vec::new(),

@@ -269,7 +269,7 @@ fn what_is_wrong_is_told_in_the_words_of_the_api_and_purges_nothing() {
         ("GET", "/purge", "", "", 405, "the methods here are POST, PURGE"),
         ("GET", "/purge/a.example/foo", "", "", 405, "the methods here are POST, PURGE"),
         ("PUT", cloudflare, "", "", 405, "the methods here are POST, DELETE, PURGE"),
-        ("GET", "/", "", "", 404, r#"{"error":"there is POST /purge, "#),
+        ("GET", "/", "", "", 404, r#"{"error":"there is GET /api/, POST /purge, "#),
         ("POST", "/foo", "", "", 404, "/souin-api/souin"),
         ("TRACE", "/purge", "", "", 405, r#"{"error":"405"#),
         ("POST", "/purge", "Content-Length: 1048577\r\n", "", 413, r#"{"error":"413"#),

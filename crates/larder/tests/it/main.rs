@@ -63,6 +63,7 @@ mod site;
 mod slices;
 mod small_pieces;
 mod status;
+mod status_api;
 mod store;
 mod streams;
 mod subrequests;

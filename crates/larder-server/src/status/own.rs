@@ -1,0 +1,203 @@
+//! What larder knows beside what NGINX Plus has a name for: `/api/larder/1`.
+
+use std::time::Duration;
+
+use larder_origin::{Group, ServerState};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::context::Cx;
+use crate::counts::{BOUNDS_MICROS, CacheSums, TimeSums, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums, Zones};
+use crate::metrics;
+
+use super::{Shape, Wrong, named, timestamp};
+
+/// What there is.
+const ROOTS: [&str; 7] = ["caches", "latency", "memory", "origins", "process", "status_zones", "why"];
+
+/// The verdicts of pages that came from a cache, and of those that came from an origin.
+const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
+const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
+
+/// What is at a path.
+pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
+    let counted = &cx.site().counted;
+    match path {
+        [] => Ok(Shape::List(json!(ROOTS))),
+        ["process"] => Ok(Shape::One(process(cx))),
+        ["memory"] => Ok(Shape::One(memory(cx))),
+        ["latency"] => Ok(Shape::One(latency(cx))),
+        ["caches", rest @ ..] => named(caches(cx), rest, Wrong::NO_PATH),
+        ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group)).collect())),
+        ["status_zones"] => {
+            Ok(Shape::One(json!({ "servers": zones(&counted.servers), "locations": zones(&counted.locations) })))
+        }
+        ["status_zones", "servers", rest @ ..] => named(zones(&counted.servers), rest, Wrong::NO_PATH),
+        ["status_zones", "locations", rest @ ..] => named(zones(&counted.locations), rest, Wrong::NO_PATH),
+        ["why"] => Ok(Shape::One(cx.worker.shared.misses.summary(cx.now()).to_json())),
+        _ => Err(Wrong::NO_PATH),
+    }
+}
+
+fn process(cx: &Cx) -> Value {
+    let loaded = &cx.site().loaded;
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "workers": cx.worker.stats_of_workers().len(),
+        "generation": loaded.generation,
+        "loaded": timestamp(loaded.at),
+    })
+}
+
+fn memory(cx: &Cx) -> Value {
+    let found = cx.worker.shared.pressure.found();
+    json!({
+        "bytes": found.used,
+        "bytes_max": found.cap,
+        "stage": metrics::stage(found.stage),
+        "waiting": found.waiting,
+    })
+}
+
+/// Of all cache zones together.
+fn latency(cx: &Cx) -> Value {
+    let mut all = [TimeSums::default(); VERDICTS.len()];
+    for zone in cx.site().counted.caches.iter() {
+        let sums: CacheSums = zone.counts.sums(VerdictSums::add);
+        all.iter_mut().zip(sums).for_each(|(all, one)| all.add_sums(&one.times));
+    }
+    let together = |verdicts: &[Verdict]| {
+        let mut sums = TimeSums::default();
+        verdicts.iter().for_each(|verdict| sums.add_sums(&all[*verdict as usize]));
+        times(&sums)
+    };
+    json!({
+        "bounds": BOUNDS_MICROS.map(|micros| micros as f64 / 1e6),
+        "cache": together(&FROM_CACHE),
+        "origin": together(&FROM_ORIGIN),
+        "verdicts": by_verdict(&all),
+    })
+}
+
+/// The times of each verdict that there was.
+fn by_verdict(all: &[TimeSums; VERDICTS.len()]) -> Map<String, Value> {
+    let seen = VERDICTS.iter().zip(all).filter(|(_, sums)| sums.count() > 0);
+    seen.map(|((_, name), sums)| ((*name).to_owned(), times(sums))).collect()
+}
+
+/// Seconds.
+fn times(sums: &TimeSums) -> Value {
+    let quantile = |share| sums.quantile(share).map(|micros| micros / 1e6);
+    json!({
+        "count": sums.count(),
+        "sum": sums.micros as f64 / 1e6,
+        "p50": quantile(0.5),
+        "p90": quantile(0.9),
+        "p99": quantile(0.99),
+        "buckets": sums.buckets,
+    })
+}
+
+fn caches(cx: &Cx) -> Map<String, Value> {
+    let site = cx.site();
+    let zones = site.caches.zones.iter().zip(site.counted.caches.iter());
+    zones
+        .map(|(zone, counted)| {
+            let sums: CacheSums = counted.counts.sums(VerdictSums::add);
+            let stats = zone.stats();
+            let told = json!({
+                "verdicts": verdicts(&sums),
+                "lookups": {
+                    "hit": stats.hits, "stale": stats.stale, "updating": stats.updating, "miss": stats.misses,
+                    "wait": stats.waits, "load": stats.loads, "scarce": stats.scarce,
+                },
+                "answers": {
+                    "stored": stats.stored, "freshened": stats.freshened,
+                    "withdrawn": stats.withdrawn, "uncacheable": stats.uncacheable,
+                },
+                "purged": stats.purged,
+                "memory": {
+                    "entries": stats.entries, "pages": stats.objects,
+                    // Of all zones that share it.
+                    "bytes": stats.bytes, "bytes_max": stats.bytes_max,
+                    "evicted": stats.evicted, "inactive": stats.inactive, "refused": stats.refused,
+                },
+                "disks": zone.shelves().iter().map(|shelf| {
+                    let disk = shelf.stats();
+                    json!({
+                        "path": shelf.dir().display().to_string(),
+                        "state": metrics::state(disk.state),
+                        "bytes": disk.bytes, "bytes_max": disk.bytes_max,
+                        "pages": disk.objects, "segments": disk.segments, "index_bytes": disk.index_bytes,
+                        "queued_bytes": disk.queued, "owed_pages": disk.owed_pages, "owed_bytes": disk.owed_bytes,
+                        "written_bytes": disk.written, "pages_stored": disk.stored, "pages_stored_again": disk.reinserted,
+                        "pages_skipped": {
+                            "time": disk.skipped_queue, "room": disk.skipped_room, "disk": disk.skipped_out,
+                        },
+                        "pages_left": { "evicted": disk.evicted, "expired": disk.expired, "removed": disk.removed },
+                        "reads": disk.read, "slow_reads": disk.slow_reads,
+                        "errors": { "read": disk.read_errors, "write": disk.write_errors, "corrupt": disk.corrupt },
+                    })
+                }).collect::<Vec<_>>(),
+            });
+            (zone.name().to_owned(), told)
+        })
+        .collect()
+}
+
+fn verdicts(sums: &CacheSums) -> Map<String, Value> {
+    let seen = VERDICTS.iter().zip(sums).filter(|(_, sums)| **sums != VerdictSums::default());
+    seen.map(|((_, name), sums)| {
+        let told = json!({
+            "responses": sums.responses, "bytes": sums.bytes,
+            "stored": sums.stored, "stored_bytes": sums.stored_bytes,
+            "time": times(&sums.times),
+        });
+        ((*name).to_owned(), told)
+    })
+    .collect()
+}
+
+fn zones(zones: &Zones<Traffic>) -> Map<String, Value> {
+    let zone = |sums: TrafficSums| {
+        let statuses: Map<String, Value> =
+            sums.statuses.iter().map(|(status, count)| (status.to_string(), (*count).into())).collect();
+        json!({
+            "requests": sums.requests, "processing": sums.processing(), "discarded": sums.discarded,
+            "received": sums.received, "sent": sums.sent, "statuses": statuses, "times": by_verdict(&sums.times),
+        })
+    };
+    zones.iter().map(|one| (one.name.clone(), zone(one.counts.sums(TrafficSums::add)))).collect()
+}
+
+/// A group of origins: a php-fpm, say.
+fn origin(group: &Group) -> Value {
+    let seconds = |time: Duration| time.as_secs_f64();
+    let servers = group.servers(Instant::now());
+    let servers = servers.iter().map(|of| {
+        json!({
+            "address": of.server.address.to_string(),
+            "name": of.server.name,
+            "state": match of.state {
+                ServerState::Up => "up",
+                ServerState::Down => "down",
+                ServerState::Unavailable => "unavailable",
+            },
+            "busy": of.running,
+            "busy_max": Some(of.server.max_conns).filter(|most| *most > 0),
+            "requests": of.counts.requests, "fails": of.counts.fails, "unavailable": of.counts.unavailable,
+            "sent": of.counts.sent, "received": of.counts.received,
+            "header_time": of.counts.header_time.map(seconds), "response_time": of.counts.response_time.map(seconds),
+            "selected_ago": of.counts.selected_ago.map(seconds),
+            "down_for": of.counts.down_for.map(seconds), "downtime": seconds(of.counts.downtime),
+        })
+    });
+    json!({
+        "name": group.name(),
+        "is_up": group.is_up(Instant::now()),
+        "idle_connections": group.idle(),
+        "waiting": group.waiting(),
+        "servers": servers.collect::<Vec<_>>(),
+    })
+}
