@@ -1,8 +1,8 @@
-//! `status_zone`, and what is counted by it.
+//! `stub_status`, and `status_zone` with what is counted by it.
 
 use larder_testkit::{Answer, Http2Client, Origin};
 
-use crate::site::{Setup, cached, get, text};
+use crate::site::{Setup, cached, get, get_on, text};
 
 /// The lines of metrics that begin so.
 fn lines(page: &str, begin: &str) -> Vec<String> {
@@ -102,4 +102,28 @@ fn counts_go_on_through_a_reload_and_end_with_their_zone() {
     is("pages", 1);
     site.change_to(&SITE.replace("MORE", ""));
     is("gone", 0);
+}
+
+#[test]
+fn stub_status_is_nginxs_to_the_byte() {
+    let site = Setup::new().one_worker().start("server { listen 127.0.0.1:{PORT}; location /status { stub_status; } }");
+    let (mut first, mut second) = (site.client(), site.client());
+    get_on(&mut first, "/status");
+    let mut told = || {
+        let page = get_on(&mut second, "/status");
+        assert_eq!(page.field("Content-Type"), Some("text/plain"));
+        text(&page)
+    };
+    let numbers = |page: &str| -> Vec<u64> { page.split([' ', '\n']).filter_map(|word| word.parse().ok()).collect() };
+    let page = told();
+    // Whoever waited for the server to start has connected, too.
+    let [active, accepted, handled, requests, ..] = numbers(&page)[..] else { panic!("{page}") };
+    let expected = |requests: u64| {
+        format!(
+            "Active connections: 2 \nserver accepts handled requests\n {accepted} {accepted} {requests} \n\
+             Reading: 0 Writing: 1 Waiting: 1 \n"
+        )
+    };
+    assert_eq!((active, handled, page), (2, accepted, expected(requests)));
+    assert_eq!(told(), expected(requests + 1));
 }
