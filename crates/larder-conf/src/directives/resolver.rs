@@ -29,7 +29,7 @@ const VALID: &str = "a time such as 30s or 5m";
 
 /// Reads the name servers and their parameters.
 pub fn resolver(d: &Directive) -> Outcome<Arc<Resolver>> {
-    let mut resolver = Resolver { servers: Vec::new(), valid: None, ipv4: true, ipv6: true };
+    let mut resolver = Resolver { servers: Vec::new(), valid: None, ipv4: true, ipv6: true, status_zone: None };
     for word in &d.args {
         let switch =
             |value: &str| values::flag(value).ok_or_else(|| d.invalid_parameter_value(word, "\"on\" or \"off\""));
@@ -40,8 +40,7 @@ pub fn resolver(d: &Directive) -> Outcome<Arc<Resolver>> {
             }
             Some(("ipv4", value)) => resolver.ipv4 = switch(value)?,
             Some(("ipv6", value)) => resolver.ipv6 = switch(value)?,
-            // A name for statistics, which there are none of.
-            Some(("status_zone", value)) if !value.is_empty() => {}
+            Some(("status_zone", value)) if !value.is_empty() => resolver.status_zone = Some(value.to_owned()),
             Some(_) => return Err(d.invalid_parameter(word)),
             None => {
                 if word.text.starts_with("unix:") {

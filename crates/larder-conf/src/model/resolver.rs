@@ -31,4 +31,6 @@ pub struct Resolver {
     pub ipv4: bool,
     /// `ipv6=`, on.
     pub ipv6: bool,
+    /// `status_zone=`: the name under which it is counted.
+    pub status_zone: Option<String>,
 }

@@ -9,6 +9,7 @@
 //! when no request waits any more, the question is given up. One resolver serves all workers of the process.
 
 mod ask;
+mod counts;
 pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use tokio::{
 };
 
 use ask::{Asked, Found, ask, random};
+pub use counts::{ResolverCounts, ResolverSums};
 use wire::{Kind, NOT_FOUND, code_text};
 
 /// Called with complaints about name servers, each a line in nginx's words.
@@ -51,6 +53,7 @@ pub struct ResolverOptions {
 pub struct Resolver {
     options: ResolverOptions,
     report: Report,
+    counts: Arc<ResolverCounts>,
     /// Not held across an await.
     state: Mutex<State>,
 }
@@ -147,10 +150,10 @@ const FAILURE_KEPT: Duration = Duration::from_secs(10);
 const SERVICE_SERVERS_MAX: usize = 256;
 
 impl Resolver {
-    /// A resolver with an empty cache.
-    pub fn new(options: ResolverOptions, report: Report) -> Arc<Resolver> {
+    /// A resolver with an empty cache, which counts there.
+    pub fn new(options: ResolverOptions, report: Report, counts: Arc<ResolverCounts>) -> Arc<Resolver> {
         let state = State { names: HashMap::new(), next_server: 0 };
-        Arc::new(Resolver { options, report, state: Mutex::new(state) })
+        Arc::new(Resolver { options, report, counts, state: Mutex::new(state) })
     }
 
     /// Finds the addresses of a host, within `timeout`; zero is no limit. Needs a tokio runtime with time and I/O.
@@ -287,14 +290,20 @@ impl Question {
             Sort::Host => [(Kind::A, *ipv4), (Kind::Aaaa, *ipv6)].iter().filter(|kind| kind.1).map(|k| k.0).collect(),
             Sort::Service => vec![Kind::Srv],
         };
+        let counts = &self.resolver.counts;
+        counts.asked(self.sort);
         loop {
             let is_wanted = || self.teller.receiver_count() > 1;
             let answer = match ask(&self.name, &kinds, servers, first, &self.resolver.report, is_wanted).await {
                 Asked::Found(found) => {
+                    counts.answered(0);
                     let until = Instant::now() + valid.unwrap_or(found.ttl.min(TTL_MAX));
                     Ok(Arc::new(Known { found, until }))
                 }
-                Asked::Failed(code) => Err(code),
+                Asked::Failed(code) => {
+                    counts.answered(code);
+                    Err(code)
+                }
                 Asked::Abandoned => {
                     let mut state = self.resolver.state.lock();
                     // A waiting request has cloned its receiver under this lock.
@@ -302,6 +311,7 @@ impl Question {
                         continue;
                     }
                     state.names.remove(&(self.sort, self.name.clone()));
+                    counts.timed_out();
                     return;
                 }
             };

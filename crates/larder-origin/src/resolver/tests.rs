@@ -14,13 +14,30 @@ fn resolver(servers: &[SocketAddr], valid: Option<Duration>) -> (Arc<Resolver>, 
         move |line: &str| lines.lock().push(line.to_owned())
     });
     let options = ResolverOptions { servers: servers.to_vec(), valid, ipv4: true, ipv6: true };
-    (Resolver::new(options, report), lines)
+    (Resolver::new(options, report, Arc::default()), lines)
 }
 
 fn one_server() -> (NameServer, Arc<Resolver>, Arc<Mutex<Vec<String>>>) {
     let server = NameServer::start().expect("a name server");
     let (resolver, lines) = resolver(&[server.address()], None);
     (server, resolver, lines)
+}
+
+#[tokio::test]
+async fn questions_are_counted_by_their_answer() {
+    let (server, resolver, _) = one_server();
+    server.knows("a.test", &[[127, 0, 0, 1]]);
+    server.says("fails.test", Says::Failure(2));
+    server.says("refused.test", Says::Failure(5));
+    for name in ["a.test", "a.test", "fails.test", "nowhere.test", "refused.test"] {
+        let _ = addresses(&resolver, name).await;
+    }
+    let _ = resolver.resolve_service("http", "nowhere.test", PATIENCE).await;
+    assert_eq!(
+        resolver.counts.read(),
+        // What is known is not asked for again.
+        ResolverSums { hosts: 4, services: 1, answers: [1, 0, 1, 2, 0, 1], timed_out: 0 }
+    );
 }
 
 async fn addresses(resolver: &Arc<Resolver>, name: &str) -> Result<Vec<String>, String> {

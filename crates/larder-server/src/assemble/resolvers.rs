@@ -26,6 +26,7 @@ impl Builder {
             };
             texts(known) == texts(wanted)
                 && (known.valid, known.ipv4, known.ipv6) == (wanted.valid, wanted.ipv4, wanted.ipv6)
+                && known.status_zone == wanted.status_zone
         };
         if let Some((_, resolver)) = self.resolvers.iter().find(|(known, _)| says_the_same(known)) {
             return resolver.clone();
@@ -58,7 +59,9 @@ impl Builder {
         }
         let (valid, ipv4, ipv6) = (wanted.valid, wanted.ipv4, wanted.ipv6);
         let options = ResolverOptions { servers, valid, ipv4, ipv6 };
-        (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.logs.main)))
+        let zone = wanted.status_zone.as_ref();
+        let counts = zone.map(|name| self.site.counted.resolver(name, &self.counted_before)).unwrap_or_default();
+        (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.logs.main), counts))
     }
 
     /// Follows the names of a group that say `resolve`. Addresses known before a reload are used at once.

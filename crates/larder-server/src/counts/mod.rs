@@ -5,8 +5,10 @@ mod times;
 mod tls;
 mod traffic;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use larder_origin::resolver::ResolverCounts;
 use parking_lot::Mutex;
 
 pub use times::{BOUNDS_MICROS, TimeSums, Times};
@@ -109,6 +111,8 @@ pub struct AllZones {
     pub caches: Zones<CacheTraffic>,
     /// The handshakes of all servers.
     pub tls: Arc<PerWorker<TlsTraffic>>,
+    /// `status_zone=` of `resolver`.
+    pub resolvers: BTreeMap<String, Arc<ResolverCounts>>,
 }
 
 /// What one worker counts under one configuration.
@@ -125,6 +129,12 @@ pub struct Counts {
 }
 
 impl AllZones {
+    /// The counts of the resolver zone `name`, which go on from those that `before` has.
+    pub fn resolver(&mut self, name: &str, before: &Self) -> Arc<ResolverCounts> {
+        let counts = self.resolvers.entry(name.to_owned());
+        Arc::clone(counts.or_insert_with(|| before.resolvers.get(name).cloned().unwrap_or_default()))
+    }
+
     /// The counts of the worker `number`.
     pub fn of_worker(&self, number: usize) -> Counts {
         Counts {

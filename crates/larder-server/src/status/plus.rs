@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use larder_http::{Time, status};
+use larder_origin::resolver::ResolverSums;
 use larder_origin::{BOUNDS_MILLIS, Group, ServerState, ServerStatus};
 use larder_store::DiskState;
 use serde_json::{Map, Value, json};
@@ -68,7 +69,7 @@ impl Plus<'_> {
                 let sums: TlsSums = self.cx.site().counted.tls.sums(TlsSums::add);
                 Ok(Shape::One(self.ssl(&sums)))
             }
-            ["resolvers", rest @ ..] if since(WITH_RESOLVERS) => named(Map::new(), rest, NO_RESOLVER),
+            ["resolvers", rest @ ..] if since(WITH_RESOLVERS) => named(self.resolvers(), rest, NO_RESOLVER),
             ["workers", rest @ ..] if since(WITH_WORKERS) => self.workers(rest),
             ["http", rest @ ..] => self.http(rest),
             _ => Err(Wrong::NO_PATH),
@@ -132,6 +133,21 @@ impl Plus<'_> {
             "pid": std::process::id(),
             "ppid": std::os::unix::process::parent_id(),
         })
+    }
+
+    fn resolvers(&self) -> Map<String, Value> {
+        let zone = |sums: ResolverSums| {
+            let [noerror, formerr, servfail, nxdomain, notimp, refused] = sums.answers;
+            json!({
+                "requests": { "name": sums.hosts, "srv": sums.services, "addr": 0 },
+                "responses": {
+                    "noerror": noerror, "formerr": formerr, "servfail": servfail, "nxdomain": nxdomain, "notimp": notimp,
+                    "refused": refused, "timedout": sums.timed_out, "unknown": 0,
+                },
+            })
+        };
+        let all = self.cx.site().counted.resolvers.iter();
+        all.map(|(name, counts)| (name.clone(), zone(counts.read()))).collect()
     }
 
     fn workers(&self, rest: &[&str]) -> Result<Shape, Wrong> {

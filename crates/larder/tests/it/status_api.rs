@@ -1,6 +1,6 @@
 //! `larder_status`: JSON in the shape of NGINX Plus' API, and what larder has beside it.
 
-use larder_testkit::{Answer, Certificates, Client, Origin, Response, Signal, Tls, signal_to};
+use larder_testkit::{Answer, Certificates, Client, NameServer, Origin, Response, Signal, Tls, signal_to};
 use serde_json::{Value, json};
 
 use crate::site::{Setup, Site, eventually, get, get_on, text};
@@ -9,6 +9,7 @@ use crate::tls::{body, client, site as tls_site};
 const SITE: &str = "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=64m;
     limit_req_zone $arg_key zone=slow:1m rate=1r/m;
     limit_conn_zone $arg_key zone=few:1m;
+    resolver {DNS} ipv6=off status_zone=names;
     upstream app { server {ORIGIN} weight=3 max_conns=9; server 127.0.0.1:1 backup; server 127.0.0.2:1 down; }
     server {
         listen 127.0.0.1:{PORT};
@@ -16,6 +17,7 @@ const SITE: &str = "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=64m
         location / { proxy_pass http://app; proxy_cache pages; proxy_cache_valid 200 1h; status_zone pages; }
         location /direct { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_no_cache 1; }
         location /limited { limit_req zone=slow; limit_conn few 9; }
+        location /named { proxy_pass http://$arg_host:{AT}; }
         location /api { larder_status; }
         location /elsewhere/ { api write=off; }
     }
@@ -24,7 +26,12 @@ const SITE: &str = "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=64m
 fn start() -> (Origin, Site) {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("a page"));
-    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
+    let names = NameServer::start().unwrap();
+    names.knows("site.test", &[[127, 0, 0, 1]]);
+    let setup = Setup::new().one_worker().name("ORIGIN", origin.address()).name("DNS", names.address());
+    let site = setup.name("AT", origin.address().port()).start(SITE);
+    assert_eq!(site.get("/named?host=site.test").status, 200);
+    assert_eq!(site.get("/named?host=nowhere.test").status, 502);
     for path in ["/page", "/page", "/other", "/direct", "/limited?key=a", "/limited?key=a"] {
         site.get(path);
     }
@@ -106,6 +113,12 @@ fn forms() -> Vec<(&'static str, Value)> {
     let nginx = json!({
         "version": "", "build": "", "address": "", "generation": 0, "load_timestamp": "", "timestamp": "", "pid": 0, "ppid": 0,
     });
+    let resolver = json!({
+        "requests": { "name": 0, "srv": 0, "addr": 0 },
+        "responses": {
+            "noerror": 0, "formerr": 0, "servfail": 0, "nxdomain": 0, "notimp": 0, "refused": 0, "timedout": 0, "unknown": 0,
+        },
+    });
     vec![
         ("/", json!([""])),
         ("/nginx", nginx),
@@ -113,7 +126,8 @@ fn forms() -> Vec<(&'static str, Value)> {
         ("/connections", connections),
         ("/slabs", json!({})),
         ("/ssl", ssl),
-        ("/resolvers", json!({})),
+        ("/resolvers", json!({ "*": resolver })),
+        ("/resolvers/names", resolver),
         ("/workers", json!([worker])),
         ("/workers/0", worker),
         ("/http/", json!([""])),
@@ -164,12 +178,12 @@ fn the_numbers_are_those_of_what_happened() {
     let zone = told(&site, "/api/9/http/location_zones/pages");
     assert_eq!((&zone["requests"], &zone["responses"]["codes"]), (&json!(3), &json!({ "200": 3 })));
     let server = told(&site, "/api/9/http/server_zones/shop");
-    // This request is the eighth.
+    // This request is the tenth.
     assert_eq!(
         (&server["requests"], &server["processing"], &server["responses"]["total"]),
-        (&json!(8), &json!(1), &json!(7))
+        (&json!(10), &json!(1), &json!(9))
     );
-    assert_eq!(server["responses"]["codes"], json!({ "200": 5, "404": 1, "503": 1 }));
+    assert_eq!(server["responses"]["codes"], json!({ "200": 6, "404": 1, "502": 1, "503": 1 }));
 
     let cache = told(&site, "/api/9/http/caches/pages");
     let page = "a page".len();
@@ -183,6 +197,10 @@ fn the_numbers_are_those_of_what_happened() {
     let limits = told(&site, "/api/9/http/limit_reqs/slow");
     assert_eq!((&limits["passed"], &limits["rejected"]), (&json!(1), &json!(1)));
     assert_eq!(told(&site, "/api/9/http/limit_conns/few")["passed"], 1);
+
+    let names = told(&site, "/api/9/resolvers/names");
+    assert_eq!((&names["requests"]["name"], &names["requests"]["srv"]), (&json!(2), &json!(0)));
+    assert_eq!((&names["responses"]["noerror"], &names["responses"]["nxdomain"]), (&json!(1), &json!(1)));
 
     let app = told(&site, "/api/9/http/upstreams/app");
     let peers = app["peers"].as_array().unwrap();
