@@ -62,6 +62,14 @@ impl CertificateFacts {
         })
     }
 
+    /// Whether it expires so soon after `now`, seconds since 1970, that it should have been renewed: within two weeks, or in
+    /// the last sixth of a short life. One that has expired does, too.
+    pub fn ends_soon(&self, now: i64) -> bool {
+        const SOON_SECONDS: i64 = 14 * 24 * 60 * 60;
+        let life = self.not_after.saturating_sub(self.not_before);
+        self.not_after.saturating_sub(now) < SOON_SECONDS.min(life / 6)
+    }
+
     /// Whole days until it expires, as `$ssl_client_v_remain` counts: 0 on the last day and after.
     pub fn days_left(&self, now: u64) -> u64 {
         let left = self.not_after.saturating_sub_unsigned(now);
@@ -305,5 +313,19 @@ fn host(name: &GeneralName<'_>) -> Option<String> {
             _ => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| std::net::Ipv6Addr::from(bytes).to_string()),
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_ends_soon_in_two_weeks_or_a_sixth_of_its_life() {
+        const DAY: i64 = 24 * 60 * 60;
+        for (life, left, expected) in [(90, 15, false), (90, 13, true), (6, 2, false), (6, 0, true), (90, -1, true)] {
+            let facts = CertificateFacts { not_before: 0, not_after: life * DAY, ..CertificateFacts::default() };
+            assert_eq!(facts.ends_soon((life - left) * DAY), expected, "{left} of {life}");
+        }
     }
 }

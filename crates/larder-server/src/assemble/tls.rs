@@ -24,8 +24,6 @@ use super::Builder;
 
 /// How much early data a client may send, as in nginx.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
-/// When a certificate that expires soon causes a warning; for a short-lived one, when a sixth of its life is left.
-const EXPIRES_SOON_SECS: i64 = 14 * 24 * 60 * 60;
 
 /// What is kept across a reload, so that sessions can be resumed.
 #[derive(Default)]
@@ -334,12 +332,11 @@ fn warn_of_expiry(builder: &mut Builder, key: &CertifiedKey, pair: &CertificateP
     let facts = key.facts();
     let now = i64::try_from(clock::now().secs()).unwrap_or(i64::MAX);
     let left = facts.not_after - now;
-    let soon = EXPIRES_SOON_SECS.min((facts.not_after - facts.not_before) / 6);
     let name = name(&pair.certificate);
     let span = pair.certificate.span();
     if left < 0 {
         builder.warn(format!("the certificate {name} has expired ({}): browsers refuse it", facts.end), span);
-    } else if left < soon {
+    } else if facts.ends_soon(now) {
         let (count, unit) = if left >= 2 * 86_400 { (left / 86_400, "days") } else { (left / 3600, "hours") };
         builder.warn(format!("the certificate {name} expires in {count} {unit} ({})", facts.end), span);
     } else if facts.not_before > now {

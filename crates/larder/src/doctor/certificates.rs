@@ -78,7 +78,6 @@ fn first(pem: &[u8]) -> Option<CertificateFacts> {
 fn judge(patient: &Patient<'_>, path: &str, facts: &CertificateFacts, renew: Option<&str>, found: &mut Found) {
     let now = i64::try_from(patient.senses.now()).unwrap_or(i64::MAX);
     let left = facts.not_after.saturating_sub(now);
-    let soon = SOON_SECONDS.min(facts.not_after.saturating_sub(facts.not_before) / 6);
     let by_others = match path.strip_prefix("/etc/letsencrypt/live/").and_then(|rest| rest.split('/').next()) {
         Some(name) => format!("certbot renew --cert-name {}", quoted(name)),
         None => format!("# a new certificate in {path}"),
@@ -93,7 +92,7 @@ fn judge(patient: &Patient<'_>, path: &str, facts: &CertificateFacts, renew: Opt
     } else if facts.not_before > now {
         let what = format!("the certificate {path} is not valid before {}", facts.start);
         found.add(mend(Finding::error(what).why("browsers refuse the site, unless this machine's clock is wrong")));
-    } else if left < soon {
+    } else if facts.ends_soon(now) {
         let what = format!("the certificate {path} expires in {} days ({})", left / DAY_SECONDS, facts.end);
         found.add(mend(Finding::warning(what).why("whatever renews it should have done so by now")));
     } else {
@@ -133,7 +132,6 @@ fn covers(own: &str, name: &str) -> bool {
 }
 
 const DAY_SECONDS: i64 = 86_400;
-const SOON_SECONDS: i64 = 14 * DAY_SECONDS;
 
 #[cfg(test)]
 mod tests {
