@@ -99,6 +99,20 @@ pub fn write_pages(root: &Path, sizes: &[usize]) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// The same configuration, but that its server and its locations have a `status_zone`.
+fn with_zones(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        out.push_str(line);
+        out.push('\n');
+        let line = line.trim();
+        if line.starts_with("server_name ") || line.starts_with("location ") && line.ends_with('{') {
+            out.push_str("        status_zone load;\n");
+        }
+    }
+    out
+}
+
 impl Site<'_> {
     /// Writes the configuration of `kind` and adds to `command` what makes the server use it in the foreground.
     pub fn configure(&self, kind: Kind, command: &mut Command) -> Result<(), LoadError> {
@@ -107,6 +121,7 @@ impl Site<'_> {
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
             }
+            Kind::LarderZones => ("nginx.conf", with_zones(&self.nginx_conf(TUNED, TUNED_UPSTREAM)?)),
             _ => ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing))),
         };
         let file = self.folder.join(name);
@@ -288,3 +303,18 @@ const TUNED: &str = "access_log off;
 
 /// The same for connections to origins.
 const TUNED_UPSTREAM: &str = "keepalive_requests 1000000;";
+
+#[cfg(test)]
+mod tests {
+    use super::with_zones;
+
+    #[test]
+    fn server_and_locations_get_a_zone() {
+        let text = "server {\n    listen 1;\n    server_name a;\n    location / {\n        return 200;\n    }\n}\n";
+        let zone = "        status_zone load;\n";
+        let expected = format!(
+            "server {{\n    listen 1;\n    server_name a;\n{zone}    location / {{\n{zone}        return 200;\n    }}\n}}\n"
+        );
+        assert_eq!(with_zones(text), expected);
+    }
+}

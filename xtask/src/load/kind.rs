@@ -19,6 +19,8 @@ pub enum Kind {
     Larder,
     /// larder with the very file of `NginxTuned`.
     LarderTuned,
+    /// The same as `LarderTuned`, but that server and location have a `status_zone`.
+    LarderZones,
     /// Another build of larder, with the very file of `Nginx`.
     LarderOld,
     /// Another build of larder, with the very file of `NginxTuned`.
@@ -38,12 +40,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 14] = [
         Kind::Nginx,
         Kind::NginxTuned,
         Kind::Varnish,
         Kind::Larder,
         Kind::LarderTuned,
+        Kind::LarderZones,
         Kind::LarderOld,
         Kind::LarderOldTuned,
         Kind::LarderVcl,
@@ -62,6 +65,7 @@ impl Kind {
             Kind::Varnish => "varnish",
             Kind::Larder => "larder",
             Kind::LarderTuned => "larder-tuned",
+            Kind::LarderZones => "larder-zones",
             Kind::LarderOld => "larder-old",
             Kind::LarderOldTuned => "larder-old-tuned",
             Kind::LarderVcl => "larder-vcl",
@@ -104,7 +108,7 @@ impl Kind {
             Kind::LarderVclDirector => Some(Extra::Director),
             Kind::LarderVclAcl => Some(Extra::Acl),
             Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => None,
-            Kind::LarderOld | Kind::LarderOldTuned => None,
+            Kind::LarderZones | Kind::LarderOld | Kind::LarderOldTuned => None,
         }
     }
 

@@ -47,9 +47,9 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --old PATH            another build of larder, as larder-old and larder-old-tuned
   --vcl FILE            the VCL of the scenario vcl, with Magento's marks, such as /* {{ port }} */, for what a site
                         fills in (default: one of ours)
-  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned, and for
-                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-vcl-log (its log is
-                        kept), larder-vcl-bans (10,000 stand), larder-old-vcl, for esi and esi-gzip larder-vcl,
+  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-zones, larder-old,
+                        larder-old-tuned, and for vcl larder-vcl, larder-vcl-director, larder-vcl-acl,
+                        larder-vcl-log (its log is kept), larder-vcl-bans (10,000 stand), larder-old-vcl, for esi and esi-gzip larder-vcl,
                         larder-old-vcl;
                         ratios are to the first. Default: the first four, or without varnish the first five
                         in the scenarios from close on
