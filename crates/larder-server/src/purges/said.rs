@@ -36,7 +36,19 @@ const SAID_BYTES_MAX: usize = 300;
 
 /// The line of the log about what has been done.
 pub fn line(said: &str, done: &Done) -> String {
-    if done.banned.is_empty() { format!("purged: {said}: {}", done.counted()) } else { format!("banned: {said}") }
+    line_by("", said, done)
+}
+
+/// The same of what was done by an answer of an origin.
+pub fn line_by_origin(said: &str, done: &Done) -> String {
+    line_by(" by the origin", said, done)
+}
+
+fn line_by(by: &str, said: &str, done: &Done) -> String {
+    match done.banned.is_empty() {
+        true => format!("purged{by}: {said}: {}", done.counted()),
+        false => format!("banned{by}: {said}"),
+    }
 }
 
 struct Words<'a>(&'a Order);

@@ -15,7 +15,7 @@ use larder_origin::{Answer, FailKind, FetchError};
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Cause, Exchange, Part};
 use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
-use crate::purges::deeds::{self, Deed};
+use crate::purges::{deeds, said};
 use crate::records;
 use crate::script;
 use crate::site::{Backend, Origin};
@@ -25,8 +25,9 @@ use super::fill::{self, Passed};
 use super::page::Page;
 use super::part::{self, Completion, Joined};
 use super::plan::{Plan, Storing};
+use super::purge_by_origin::{self, Taken};
 use super::{
-    Content, Internal, Ranges, Response, Slow, Step, Synth, head_update, lookup, purge_by_origin, response_fields,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, explained, head_update, lookup, reasons, response_fields,
     slice, store,
 };
 
@@ -67,8 +68,9 @@ pub fn answered(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
-    if let Some(deeds) = purge_by_origin::taken(&mut answer.head.fields, ex, cx) {
-        return Slow::PurgeFirst(Box::new(PurgeFirst { deeds, answer, plan, validators: validators.clone() })).into();
+    if let Some(taken) = purge_by_origin::taken(&mut answer.head.fields, ex, cx) {
+        ex.upstream.status = Some(answer.head.status);
+        return Slow::PurgeFirst(Box::new(PurgeFirst { taken, answer, plan, validators: validators.clone() })).into();
     }
     let status = answer.head.status;
     if !answer.body.is_silent() {
@@ -127,7 +129,7 @@ pub fn answered(
 
 /// An answer that goes on when what its origin purges by it is purged, so that whoever gets it finds no page from before.
 pub struct PurgeFirst {
-    deeds: Vec<Deed>,
+    taken: Taken,
     answer: Answer,
     plan: Plan,
     validators: Validators,
@@ -135,19 +137,19 @@ pub struct PurgeFirst {
 
 /// Purges, and goes on. Disks note it later.
 pub async fn purge_first(first: PurgeFirst, ex: &mut Exchange, cx: &Cx) -> Step {
-    let PurgeFirst { deeds, answer, plan, validators } = first;
+    let PurgeFirst { taken: Taken { deeds, said }, answer, plan, validators } = first;
     let now = cx.now();
     let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
     let (level, told) =
         match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
-            Ok(done) => (LogLevel::Info, format!("purged by the origin: {} pages", done.pages)),
+            Ok(done) => (LogLevel::Info, said::line_by_origin(&said, &done)),
             Err(why) => (LogLevel::Error, format!("\"larder_purge_by_origin\": {why}")),
         };
     cx.local.logs.error(cx, ex, level, format_args!("{told}"));
-    match cx.origin(ex) {
-        Some(origin) => answered(answer, plan, origin, &validators, ex, cx),
-        None => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
-    }
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
+    let step = answered(answer, plan, origin, &validators, ex, cx);
+    reasons::note(&step, ex, cx, explained::made_by);
+    step
 }
 
 /// An answer of which the body is awaited before it is delivered.
@@ -181,14 +183,16 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
         None => policy::recode(origin, &mut head, whole.freeze(), ex, cx),
         Some(why) => Err(why),
     };
-    match made {
+    let step = match made {
         Ok(body) => respond(Answer::made(head, body), plan.storing, None, origin, ex, cx),
         Err(why) => {
             cx.local.logs.origin_error(cx, ex, LogLevel::Error, address_of_last(ex), format_args!("{why}"));
             let detour = policy::failure(origin, true, ex, cx).unwrap_or(Detour::Fail);
             instead(detour, plan, origin, ex, cx)
         }
-    }
+    };
+    reasons::note(&step, ex, cx, explained::made_by);
+    step
 }
 
 /// Counts an answer that goes no further, and tells the transaction log what has come of it.

@@ -7,15 +7,23 @@ use larder_http::Fields;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::purges::by_origin;
 use crate::purges::deeds::Deed;
+use crate::purges::{by_origin, said};
 use crate::vsl::Plain;
 
 use super::purge_from;
 
+/// What an answer purges.
+pub struct Taken {
+    /// What is done.
+    pub deeds: Vec<Deed>,
+    /// What was asked for, for the log.
+    pub said: String,
+}
+
 /// Takes the fields out of an answer, and returns what they have done; `None` if that is nothing, as in a refill. What
 /// cannot be understood is logged, and does nothing.
-pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec<Deed>> {
+pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Taken> {
     let purging = &cx.loc(ex).settings.purging;
     if !purging.is_by_origin() || !by_origin::FIELDS.iter().any(|name| fields.contains(name)) {
         return None;
@@ -29,9 +37,12 @@ pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Vec
         // A page that purges when it is fetched would be fetched without an end.
         return None;
     }
-    let deeds = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| purge_from::planned(orders, ex, cx));
-    match deeds {
-        Ok(deeds) => Some(deeds).filter(|deeds| !deeds.is_empty()),
+    let taken = orders.map_err(|wrong| wrong.to_string()).and_then(|orders| {
+        let said = said::of_orders(&orders);
+        purge_from::planned(orders, ex, cx).map(|deeds| Taken { deeds, said })
+    });
+    match taken {
+        Ok(taken) => Some(taken).filter(|taken| !taken.deeds.is_empty()),
         Err(why) => {
             let text = format_args!("\"larder_purge_by_origin\": nothing is purged: {}", Plain(&why));
             cx.local.logs.error(cx, ex, LogLevel::Error, text);

@@ -22,7 +22,7 @@ use super::{Slow, Step};
 /// Notes for `larder why` a request whose origin has answered, with `next` to come of it. `made_by` says what has given the
 /// variable of its condition its value; it is asked once a minute for each reason.
 pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx) -> Option<String>) {
-    let is_over = !matches!(next, Step::Slow(Slow::Fetch(_)));
+    let is_over = !matches!(next, Step::Slow(Slow::Fetch(_) | Slow::PurgeFirst(_) | Slow::Gather(_)));
     let is_counted = ex.request.nested.purpose == Purpose::Answer;
     let refused_in = ex.upstream.refused_in.take();
     if !is_over || !is_counted && refused_in.is_none() {

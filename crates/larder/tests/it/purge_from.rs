@@ -616,6 +616,7 @@ fn an_origin_purges_by_its_answer_before_the_visitor_gets_that() {
         assert_eq!(missed, gone, "{value}");
     }
     site.wait_for_log("\"larder_purge_by_origin\": nothing is purged: \"X-Larder-Purge: everything\" is unknown");
+    site.wait_for_log("purged by the origin: tags one: 3 pages");
     fill(&site, &pages);
     origin.answer("/off/save", Answer::ok("saved").field("X-Larder-Purge", "all"));
     assert_eq!(site.ask("POST", "/off/save", "Content-Length: 0\r\n").field("X-Larder-Purge"), Some("all"));

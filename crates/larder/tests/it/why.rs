@@ -536,6 +536,7 @@ fn each_reason_has_a_sentence() {
     }
     origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
     origin.answer("/302", Answer::status("302 Found").field("Location", "/page").body(""));
+    origin.answer("/saved/", Answer::ok("saved").field("X-Larder-Purge", "url=/none").field("Set-Cookie", "a=b"));
     let big = Answer::ok(vec![b'x'; 700_000]).field("Cache-Control", "max-age=100");
     origin.answer("/big", big);
     let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(
@@ -547,8 +548,10 @@ fn each_reason_has_a_sentence() {
             location /seldom { proxy_pass http://{ORIGIN}; proxy_cache_min_uses 3; }
             location /sess { proxy_pass http://{ORIGIN}; proxy_cache_bypass $cookie_sess; proxy_no_cache $cookie_sess; }
             location /rfc/ { proxy_pass http://{ORIGIN}/; larder_cache_mode rfc9111; }
+            location /saved/ { proxy_pass http://{ORIGIN}; larder_purge_by_origin on; }
          }",
     );
+    site.get("/saved/");
     for url in ["/private", "/no-store", "/star", "/accel", "/gone", "/seldom", "/short", "/page", "/big", "/rfc/302"] {
         site.ask("GET", url, "");
     }
@@ -570,6 +573,7 @@ fn each_reason_has_a_sentence() {
         "Cache-Control: private from site.test /\n",
         "Cache-Control: no-store from site.test /\n",
         "Vary: * from site.test /\n",
+        "Set-Cookie from site.test /saved/ (a)\n",
         "X-Accel-Expires from site.test /\n",
         "no lifetime: the answer says none, and proxy_cache_valid has none for 404 from site.test /\n",
         "asked for too seldom from site.test /seldom (proxy_cache_min_uses 3)\n",
