@@ -33,6 +33,7 @@ causes! {
     ByRequest "Cache-Control of the request",
     NoStoreOfRequest "Cache-Control: no-store of the request",
     Method "method",
+    OnlyIfCached "only-if-cached of the request",
     NoCache "no_cache",
     NoLifetime "no lifetime",
     Over OVER,
@@ -58,11 +59,6 @@ impl Cause {
             Self::Other(words) => words,
             known => Self::KNOWN.iter().find(|(cause, _)| *cause == known).map_or("", |(_, words)| words),
         }
-    }
-
-    /// Whether the answer may be stored, as far as this tells: it is why an origin was asked.
-    pub fn lets_store(self) -> bool {
-        matches!(self, Self::NotStoredYet | Self::Purged | Self::Stale | Self::Bypass | Self::ByRequest)
     }
 
     /// Whether it says nothing of the next answer: the request has made it so, or the moment.

@@ -19,7 +19,7 @@ pub struct Upstream {
     pub cache_detail: Cause,
     /// The zone that the answer was to be stored in, if it was not.
     pub refused_in: Option<usize>,
-    /// Whether the answer is being stored, or was.
+    /// Whether the answer that has come is being stored, as far as its head tells.
     pub is_stored: bool,
     /// For what it has waited that another request fetched: a reason of RFC 9211 §2.2.
     pub waited_for: Option<&'static str>,

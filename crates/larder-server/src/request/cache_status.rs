@@ -13,6 +13,8 @@ use super::wire::append_decimal;
 enum Way {
     /// From the cache, and no origin was asked.
     Hit,
+    /// Our own answer: no page was there, and no origin was to be asked.
+    Own,
     /// An origin was asked, for this reason: a token of RFC 9211 §2.2.
     Forwarded(&'static str),
 }
@@ -24,6 +26,7 @@ pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
     let mut fresh_until = ex.upstream.fresh_until;
     match way {
         Way::Hit => out.extend_from_slice(b"; hit"),
+        Way::Own => {}
         Way::Forwarded(why) => {
             out.extend_from_slice(b"; fwd=");
             out.extend_from_slice(why.as_bytes());
@@ -53,6 +56,9 @@ pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
 /// `None` if the configuration has no cache for the request.
 fn way(ex: &Exchange, cx: &Cx) -> Option<Way> {
     let detail = ex.upstream.cache_detail;
+    if detail == Cause::OnlyIfCached {
+        return Some(Way::Own);
+    }
     Some(match ex.upstream.cache_status {
         Some(CacheStatus::Hit) => match ex.upstream.waited_for {
             Some(why) => Way::Forwarded(why),

@@ -1,7 +1,7 @@
 //! What has been done with a request, for `X-Larder-Explain`.
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Cause, Exchange};
+use crate::exchange::{CacheStatus, Cause, Exchange, Part};
 use crate::site::Policy;
 use crate::vsl::Note;
 
@@ -16,10 +16,15 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
             let left = ex.upstream.fresh_until.map_or(0, |until| until.since(cx.now()).as_secs());
             format!("a hit: fresh for {left} s more")
         }
+        Some(CacheStatus::Stale) if ex.upstream.cache_detail == Cause::Failed => match ex.upstream.status {
+            Some(status) => format!("a stale page, as the origin answered with {status}"),
+            None => "a stale page, as the origin gave no answer".to_owned(),
+        },
         Some(CacheStatus::Stale) => "a stale hit".to_owned(),
         Some(CacheStatus::Updating) => "a stale hit: another request is fetching the page anew".to_owned(),
         Some(CacheStatus::Revalidated) => "a hit: the origin has confirmed it".to_owned(),
         None if cx.origin(ex).is_none() => "no cache is asked here".to_owned(),
+        _ if ex.upstream.cache_detail == Cause::OnlyIfCached => answered_here(ex, cx),
         None if ex.upstream.status.is_none() && ex.tally.attempts.is_empty() => answered_here(ex, cx),
         _ if ex.upstream.status.is_none() => format!("not cached: {}", reasons::NO_ANSWER),
         _ if is_guarded(ex) => {
@@ -30,7 +35,8 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
             }
         }
         Some(CacheStatus::Miss | CacheStatus::Expired) if reasons::is_stored(ex) => {
-            format!("a miss: {}; the answer is stored", reasons::of_answer(ex, cx))
+            let what = if ex.upstream.part == Part::Asked { "the part" } else { "the answer" };
+            format!("a miss: {}; {what} is stored", reasons::of_answer(ex, cx))
         }
         Some(CacheStatus::Miss | CacheStatus::Expired | CacheStatus::Bypass) | None => {
             format!("not cached: {}", reasons::of_answer(ex, cx))

@@ -63,6 +63,7 @@ pub fn fill(
     cx: &Cx,
 ) -> Passed {
     let length = joined.as_ref().map(|joined| joined.total).or(answer.body.content_length());
+    ex.upstream.is_stored = false;
     let storing = part::storing_for(&answer, storing, ex, cx);
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);

@@ -72,7 +72,7 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
         Turn::Bad => Step::Synth(Synth::Final(status::BAD_REQUEST)),
         Turn::Close => Step::Abort,
         Turn::Absent => {
-            ex.upstream.cache_detail = Cause::Other("only-if-cached of the request");
+            ex.upstream.cache_detail = Cause::OnlyIfCached;
             Step::Synth(Synth::Status(status::GATEWAY_TIMEOUT))
         }
     }

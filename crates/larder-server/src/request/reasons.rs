@@ -52,8 +52,7 @@ pub const NO_ANSWER: &str = "the origin gave no answer";
 
 /// Whether the answer that has come is being stored, as far as its head tells.
 pub fn is_stored(ex: &Exchange) -> bool {
-    // A reason not to store it takes the place of that to ask an origin.
-    ex.upstream.cache_detail.lets_store() && ex.upstream.status.is_some() && !ex.is_head()
+    ex.upstream.is_stored
 }
 
 /// The server and the location of a request; behind a VCL that serves alone, its host.

@@ -70,9 +70,14 @@ fn way(response: &Response) -> String {
     }
 }
 
+fn explained(response: &Response) -> &str {
+    response.field("X-Larder-Explain").expect("it is explained")
+}
+
 fn site(origin: &Origin, mode: &str) -> Site {
     let http = format!(
         "proxy_cache_path {{DIR}}/pages keys_zone=p:1m; proxy_cache_key $arg_key$uri; larder_cache_status on; {mode}
+         larder_explain_from 127.0.0.1;
          add_header X-Cache $upstream_cache_status; proxy_cache p; proxy_cache_revalidate on;
          server {{ listen 127.0.0.1:{{PORT}}; proxy_cache_bypass $arg_fresh;
             location / {{ proxy_pass http://{{ORIGIN}}; proxy_cache_use_stale http_503; }}
@@ -102,6 +107,9 @@ fn it_says_why_an_origin_was_asked_and_what_became_of_the_answer() {
         assert_eq!((way(&other), of(&other, "stored").as_deref()), ("vary-miss".into(), Some("")), "{mode}");
         let bypass = site.get("/page?fresh=1");
         assert_eq!((way(&bypass), of(&bypass, "stored").as_deref()), ("bypass".into(), Some("")));
+        let head = site.ask("HEAD", "/head", "");
+        assert_eq!((way(&head), of(&head, "stored").as_deref()), ("uri-miss".into(), Some("")), "{mode}");
+        assert_eq!(explained(&head), "a miss: not stored yet; the answer is stored");
         let cookie = site.get("/cookie");
         assert_eq!((way(&cookie), of(&cookie, "stored"), of(&cookie, "ttl")), ("uri-miss".into(), None, None));
         assert_eq!(of(&cookie, "detail").as_deref(), Some("MISS: Set-Cookie"));
@@ -129,6 +137,7 @@ fn stale_pages_say_whether_their_origin_was_asked() {
         let failed = site.get_until("/page", "its origin fails", |response| cached(response) == "STALE");
         assert_eq!((way(&failed), of(&failed, "fwd-status").as_deref()), ("stale".into(), Some("503")), "{mode}");
         assert!(ttl(&failed) <= 0, "{failed:?}");
+        assert_eq!(explained(&failed), "a stale page, as the origin answered with 503");
     }
 }
 
@@ -142,6 +151,29 @@ fn a_request_that_asks_for_more_is_told_so() {
     assert_eq!((way(&reload), of(&reload, "stored").as_deref()), ("request".into(), Some("")));
     let guarded = site.ask("GET", "/page", "If-Match: \"1\"\r\n");
     assert_eq!((way(&guarded), of(&guarded, "stored")), ("bypass".into(), None));
+    let absent = site.ask("GET", "/absent", "Cache-Control: only-if-cached\r\n");
+    assert_eq!((absent.status, of(&absent, "hit"), of(&absent, "fwd")), (504, None, None));
+    assert_eq!(of(&absent, "detail").as_deref(), Some("only-if-cached of the request"));
+}
+
+/// RFC 9111 §3.3: by nginx's rules none is kept.
+#[test]
+fn a_part_that_is_kept_is_stored() {
+    let origin = Origin::start().unwrap();
+    let part = Answer::status("206 Partial Content").field("Content-Range", "bytes 2-3/10");
+    origin.answer("*", part.field("Cache-Control", "max-age=100").body("23"));
+    for (mode, stored, expected) in [
+        (MODES[0], None, "not cached: the range begins too far in"),
+        (MODES[1], Some(""), "a miss: the range begins too far in; the part is stored"),
+    ] {
+        let site = site(&origin, &format!("{mode} proxy_cache_max_range_offset 0;"));
+        let response = site.ask("GET", "/film", "Range: bytes=2-3\r\n");
+        assert_eq!(
+            (response.status, way(&response), of(&response, "stored").as_deref()),
+            (206, "uri-miss".into(), stored)
+        );
+        assert_eq!(explained(&response), expected);
+    }
 }
 
 #[test]
