@@ -198,6 +198,11 @@ impl Object {
         now < self.fresh_until
     }
 
+    /// Whether its time was over when it came: each request has its origin asked.
+    pub fn is_never_fresh(&self) -> bool {
+        self.fresh_until <= self.stored_at
+    }
+
     /// Its age at `now`, seconds: that of `Age` when it was stored, and since then (RFC 9111 §4.2.3).
     pub fn age(&self, now: Time) -> u64 {
         let then = rfc9111::age_value(&self.fields).unwrap_or(0);

@@ -29,6 +29,7 @@ causes! {
     NotStoredYet "not stored yet",
     Purged "purged",
     Stale "stale",
+    EachTime "confirmed each time",
     Bypass "bypass",
     ByRequest "Cache-Control of the request",
     NoStoreOfRequest "Cache-Control: no-store of the request",

@@ -14,7 +14,7 @@ use larder_conf::model::ListenAddress;
 use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, Secured};
-use crate::misses::Summary;
+use crate::misses::{Seen, Summary};
 use crate::records::endpoint;
 use crate::request::{advance, notes, reasons, receive};
 use crate::site::{Listener, Site};
@@ -72,6 +72,7 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
         row("server", ways::server(listener, ex, cx), None, Facts::new());
     }
     let mut sentence = String::new();
+    let mut is_known = false;
     for note in notes::notes(ex) {
         match note {
             Note::Location(..) if cx.server(ex).takes_raw => {}
@@ -90,7 +91,10 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
                 row("set", format!("${name} is \"{}\"", Shown(&value)), cx.site().place(at), facts);
             }
             Note::Said { what, text, at } => row(what, text, at, Facts::new()),
-            Note::Told { what, text, at, facts } => row(what, text, at, facts),
+            Note::Told { what, text, at, facts } => {
+                is_known |= matches!(what, "page" | "last answer");
+                row(what, text, at, facts);
+            }
             Note::Verdict(verdict) => {
                 if !sentence.is_empty() {
                     row("answer", std::mem::take(&mut sentence), None, Facts::new());
@@ -100,10 +104,13 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
         }
     }
     let place = reasons::place(ex, cx);
-    let is_refusal = |reason: &str| !reasons::is_to_ask(reason);
-    let refused: Vec<_> = seen.rows.iter().filter(|seen| seen.place == place && is_refusal(&seen.reason)).collect();
-    if let Some(first) = refused.first().filter(|_| sentence.starts_with("a miss: ")) {
-        sentence.push_str(&format!("; others here were lately not stored: {}", first.reason));
+    let is_told = |seen: &&Seen| seen.place == place && !reasons::is_to_ask(&seen.reason);
+    let refused: Vec<&Seen> = seen.rows.iter().filter(is_told).collect();
+    let own = Shown(ex.client_target()).to_string();
+    let other = refused.iter().find(|seen| reasons::is_refusal(&seen.reason) && *seen.example.url != *own);
+    // What is known of the page itself says more.
+    if let Some(Seen { example, reason, .. }) = other.filter(|_| sentence.starts_with("a miss: ") && !is_known) {
+        sentence.push_str(&format!("; others here were lately not stored, such as {}: {reason}", example.url));
     }
     for seen in refused.iter().take(LATELY_MAX) {
         let facts = vec![

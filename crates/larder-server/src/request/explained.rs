@@ -22,6 +22,9 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         },
         Some(CacheStatus::Stale) => "a stale hit".to_owned(),
         Some(CacheStatus::Updating) => "a stale hit: another request is fetching the page anew".to_owned(),
+        Some(CacheStatus::Revalidated) if ex.upstream.cache_detail == Cause::EachTime => {
+            format!("a hit: {}", reasons::of_answer(ex, cx))
+        }
         Some(CacheStatus::Revalidated) => "a hit: the origin has confirmed it".to_owned(),
         None if cx.origin(ex).is_none() => "no cache is asked here".to_owned(),
         _ if ex.upstream.cache_detail == Cause::OnlyIfCached => answered_here(ex, cx),

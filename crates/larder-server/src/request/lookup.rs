@@ -288,7 +288,11 @@ fn stale(
         (OnStale::DeliverAndRefetch | OnStale::Fetch, permit) => {
             ex.upstream.cache_status = Some(CacheStatus::Expired);
             let is_purged = cx.zone(index).is_purged(&KeyRef::new(&ex.upstream.cache_key));
-            ex.upstream.cache_detail = if is_purged { Cause::Purged } else { Cause::Stale };
+            ex.upstream.cache_detail = match () {
+                () if is_purged => Cause::Purged,
+                () if origin.policy.is_rfc9111() && object.is_never_fresh() => Cause::EachTime,
+                () => Cause::Stale,
+            };
             count_miss(ex, cx);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),

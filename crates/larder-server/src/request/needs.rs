@@ -46,7 +46,7 @@ enum By {
 /// What an answer would need that was not stored for this reason.
 fn needs(why: &str, status: Option<u16>, by: By) -> Option<String> {
     // The reason behind a mark is that of the answer.
-    let why = why.strip_prefix("hit-for-miss, then ").unwrap_or(why);
+    let why = why.strip_prefix(reasons::HIT_FOR_MISS).unwrap_or(why);
     let is = |start: &str| why.starts_with(start);
     if is(TOO_LARGE) {
         return Some(

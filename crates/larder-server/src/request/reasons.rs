@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use larder_cache::{KeyRef, Object, selecting, too_large};
 use larder_conf::model::Template;
@@ -106,6 +107,9 @@ fn of_refusal(ex: &mut Exchange, cx: &Cx) -> Cow<'static, str> {
     let Some(origin) = cx.origin(ex) else { return ex.upstream.cache_detail.words().into() };
     match (origin.policy.directives(), &origin.policy) {
         (Some(_), Policy::Rfc9111(policy)) if ex.upstream.cache_detail == Cause::Over => over(policy, ex).into(),
+        (Some(_), Policy::Rfc9111(policy)) if ex.upstream.cache_detail == Cause::EachTime => {
+            each_time(policy, ex, cx).into()
+        }
         (Some(policy), _) => by_directives(policy, prefix(&origin.backend.protocol), ex, cx),
         (None, Policy::Vcl(policy)) => by_vcl(policy, ex, cx),
         (None, _) => ex.upstream.cache_detail.words().into(),
@@ -151,30 +155,64 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
 
 /// Whether a reason is one to ask an origin, and none not to store its answer.
 pub fn is_to_ask(reason: &str) -> bool {
-    let causes = [Cause::NotStoredYet.words(), Cause::Purged.words(), EXPIRED];
-    causes.iter().any(|words| reason.starts_with(words)) || reason.ends_with(FOR_OTHERS)
+    let reason = reason.strip_prefix(HIT_FOR_MISS).unwrap_or(reason);
+    let causes = [Cause::NotStoredYet.words(), Cause::Purged.words(), EXPIRED, EACH_TIME];
+    causes.iter().any(|words| reason.starts_with(words))
+        || reason.ends_with(FOR_OTHERS)
+        || reason == Cause::ByRequest.words()
+}
+
+/// Whether a reason is one not to store the answer: that of a bypass leaves open whether it was.
+pub fn is_refusal(reason: &str) -> bool {
+    !is_to_ask(reason) && !reason.contains("_cache_bypass ")
 }
 
 const EXPIRED: &str = "expired";
+/// How the reason begins of a page that is never fresh.
+const EACH_TIME: &str = "confirmed for each request";
+/// What stands before the reason of an answer that replaces such a mark.
+pub const HIT_FOR_MISS: &str = "hit-for-miss, then ";
 /// How the reason ends of a page that is there for other requests.
 const FOR_OTHERS: &str = " (stored for other values)";
 
 /// Which field has ended the time of an answer that is never fresh.
 fn over(policy: &Rfc9111Policy, ex: &Exchange) -> String {
     let Some(fields) = &ex.upstream.fields else { return Cause::Over.words().to_owned() };
+    let what = ended_by(policy, fields);
+    // Others are not asked about again.
+    let has_status = matches!(ex.upstream.status, Some(status::OK | status::PARTIAL_CONTENT));
+    if has_status { format!("{what}{NO_VALIDATOR}") } else { what }
+}
+
+/// Why the origin is asked about a page that is never fresh.
+fn each_time(policy: &Rfc9111Policy, ex: &Exchange, cx: &Cx) -> String {
+    let request = selecting(&ex.asked.head.fields);
+    let page = variant(ex, cx, |object| object.vary.matches(&request));
+    page.map_or_else(|| EACH_TIME.to_owned(), |page| of_never_fresh(policy, &page))
+}
+
+/// The same of a page that was found.
+pub fn of_never_fresh(policy: &Rfc9111Policy, page: &Object) -> String {
+    format!("{EACH_TIME}: {}", ended_by(policy, &page.fields))
+}
+
+/// The field by which a page or an answer has no time.
+fn ended_by(policy: &Rfc9111Policy, fields: &Fields) -> String {
     let ignored = policy.directives.settings.model.ignore_headers;
     let target = || policy.targets.iter().find(|name| fields.contains(name));
-    let what = match () {
+    let is_no_cache = |line| list::members(line).any(|member| member.eq_ignore_ascii_case(b"no-cache"));
+    match () {
         () if !ignored.x_accel_expires && fields.contains_known(Known::XAccelExpires) => {
             "X-Accel-Expires: it does not lie ahead".to_owned()
         }
         () if ignored.cache_control => by_expires(fields),
-        () if let Some(name) = target() => format!("{name}: its max-age is over"),
+        () if let Some(name) = target() => match fields.get_all(name).any(is_no_cache) {
+            true => format!("{name}: no-cache"),
+            false => format!("{name}: its max-age is over"),
+        },
+        () if fields.all_known(Known::CacheControl).any(is_no_cache) => "Cache-Control: no-cache".to_owned(),
         () => by_max_age(fields).unwrap_or_else(|| by_expires(fields)),
-    };
-    // Others are not asked about again.
-    let has_status = matches!(ex.upstream.status, Some(status::OK | status::PARTIAL_CONTENT));
-    if has_status { format!("{what}{NO_VALIDATOR}") } else { what }
+    }
 }
 
 /// How the reason ends of what has no time, and could be confirmed.
@@ -199,9 +237,10 @@ fn by_max_age(fields: &Fields) -> Option<String> {
 }
 
 fn by_expires(fields: &Fields) -> String {
-    match fields.contains_known(Known::Expires) {
-        true => "Expires: it does not lie ahead".to_owned(),
-        false => "Age: it is above the time that the answer has".to_owned(),
+    match () {
+        () if fields.contains_known(Known::Expires) => "Expires: it does not lie ahead".to_owned(),
+        () if fields.contains_known(Known::Age) => "Age: it is above the time that the answer has".to_owned(),
+        () => "it says no time".to_owned(),
     }
 }
 
@@ -247,14 +286,15 @@ fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
 
 /// The fields by which the stored pages of the key vary, if there are some and none is for this request.
 pub fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
-    let key = KeyRef::new(&ex.upstream.cache_key);
     let request = selecting(&ex.asked.head.fields);
+    variant(ex, cx, |object| !object.vary.matches(&request)).map(|object| object.vary.shown())
+}
+
+/// The first of the stored pages of the key that is such.
+fn variant(ex: &Exchange, cx: &Cx, is_such: impl Fn(&Object) -> bool) -> Option<Arc<Object>> {
+    let key = KeyRef::new(&ex.upstream.cache_key);
     let mut zones = cx.site().caches.zones.iter();
-    zones.find_map(|zone| {
-        let variants = zone.peek(&key, cx.now()).variants;
-        let is_other = |object: &&std::sync::Arc<Object>| !object.vary.matches(&request);
-        variants.iter().find(is_other).map(|object| object.vary.shown())
-    })
+    zones.find_map(|zone| zone.peek(&key, cx.now()).variants.into_iter().find(|object| is_such(object)))
 }
 
 /// What a query is about: the first of its names that is known to make URLs of one page differ, or that there is one.
@@ -306,13 +346,13 @@ fn by_vcl(policy: &VclPolicy, ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
             _ => "beresp.uncacheable".into(),
         },
         Cause::TooLarge => too_large_by(ex),
-        Cause::Stale => EXPIRED.into(),
+        Cause::Stale | Cause::EachTime => EXPIRED.into(),
         Cause::Purged => purged(ex),
         Cause::NotStoredYet => not_yet(ex, cx),
         Cause::None => "fetched anew".into(),
         cause => cause.words().into(),
     };
-    if client.is_hitmiss { format!("hit-for-miss, then {page}").into() } else { page }
+    if client.is_hitmiss { format!("{HIT_FOR_MISS}{page}").into() } else { page }
 }
 
 /// A sub and the line in it.

@@ -1,13 +1,14 @@
 //! What a walk says of the cache: the conditions with what made them so, the page, and the verdict.
 
-use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Rules, Zone, selecting};
+use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Refusal, Rules, Zone, selecting};
 use larder_conf::model::Template;
+use larder_http::{Known, Time};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::script::cookie_of;
-use crate::site::{CachePolicy, Directives, Origin, UserVarSource};
+use crate::site::{CachePolicy, Directives, Origin, Policy, UserVarSource};
 use crate::text::{Part, Text, written};
 use crate::variable::Var;
 use crate::vsl::{Fact, Note, Shown};
@@ -115,14 +116,14 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
         },
         Some(object) => match policy::on_stale(origin, &object, object.is_updating(), ex, cx) {
             OnStale::Turn(turn) => return turned(turn, ex, cx),
-            OnStale::Fetch => format!("a miss: the page expired {} s ago", object.staleness(now).as_secs()),
+            OnStale::Fetch => expired(&object, zone, origin, ex, now),
             OnStale::Wait => "it waits: another request is fetching the page anew".to_owned(),
             OnStale::Deliver => "a stale hit: another request is fetching the page anew".to_owned(),
             OnStale::DeliverAndRefetch => "a stale hit, and the page is fetched anew in the background".to_owned(),
         },
         None => match policy::miss(origin, ex, cx) {
             Some(turn) => return turned(turn, ex, cx),
-            None => absent(&peek, zone, &rules, guards, ex, cx),
+            None => absent(&peek, zone, &rules, guards, origin, ex, cx),
         },
     };
     verdict(sentence, ex);
@@ -134,23 +135,40 @@ fn hit(object: &Object, cx: &Cx) -> String {
     format!("a hit: stored {age} s ago, fresh for {left} s more")
 }
 
+/// Why a stale page is no hit.
+fn expired(object: &Object, zone: &Zone, origin: &Origin, ex: &Exchange, now: Time) -> String {
+    let ago = object.staleness(now).as_secs();
+    if zone.is_purged(&KeyRef::new(&ex.upstream.cache_key)) {
+        return format!("a miss: it was purged softly, and is stale for {ago} s");
+    }
+    if object.is_never_fresh()
+        && let Policy::Rfc9111(policy) = &origin.policy
+    {
+        return format!("a miss: it is {}", reasons::of_never_fresh(policy, object));
+    }
+    format!("a miss: the page expired {ago} s ago")
+}
+
 /// Why there is no page for the request, and whether its answer may become one.
-fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, ex: &Exchange, cx: &Cx) -> String {
+fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, origin: &Origin, ex: &Exchange, cx: &Cx) -> String {
     if let Some(sentence) = guards.sentence() {
         return sentence;
     }
+    if origin.policy.directives().is_some_and(|policy| !policy.settings.model.response.buffering) {
+        return format!("{NOT_CACHED}buffering is off");
+    }
     let key = KeyRef::new(&ex.upstream.cache_key);
-    let refusal = zone.refusal(&key).filter(|refusal| !refusal.is_passing);
+    let refusal = zone.refusal(&key);
+    let ago = refusal.as_ref().map_or(0, |refusal| cx.now().since(refusal.at).as_secs());
     let why = match peek.variants.first() {
-        None if let Some(refusal) = &refusal => {
-            let ago = cx.now().since(refusal.at).as_secs();
-            return format!("not cached: {}, says the last answer, {ago} s ago", refusal.why);
+        None if let Some(Refusal { why, is_passing: false, .. }) = &refusal => {
+            return format!("{NOT_CACHED}{why}, says the last answer, {ago} s ago");
         }
         Some(other) => format!("it is stored for other values of {}", other.vary.shown()),
         None if peek.may_be_on_disk => return "a hit or a miss: what is on disk is read first".to_owned(),
         None => match peek.uncacheable_until {
             Some(until) => format!(
-                "the last answer was not to be stored; for {} s requests do not wait for each other",
+                "it is not stored, and for {} s requests do not wait for each other",
                 until.since(cx.now()).as_secs()
             ),
             None if zone.is_purged(&key) => "it was purged".to_owned(),
@@ -160,10 +178,17 @@ fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, ex: &Exchang
     let seldom = u64::from(rules.min_uses).saturating_sub(u64::from(peek.misses) + 1);
     let then = match seldom {
         0 if peek.is_being_fetched && rules.lock => "it waits for another request's fetch".to_owned(),
+        0 if origin.policy.is_rfc9111() && ex.asked.head.fields.contains_known(Known::Authorization) => {
+            "the answer is stored if it says that others may have it, as by Cache-Control: public".to_owned()
+        }
         0 => "the answer is stored if it may be".to_owned(),
         more => format!("the answer is not stored before {more} more requests (cache_min_uses)"),
     };
-    format!("a miss: {why}; {then}")
+    let last = match refusal {
+        Some(Refusal { why, is_passing: true, .. }) => format!("; the last one was not, {ago} s ago: {why}"),
+        Some(_) | None => String::new(),
+    };
+    format!("a miss: {why}; {then}{last}")
 }
 
 /// How the sentence of a request begins that is not answered from the cache, and whose answer is not stored.

@@ -11,7 +11,8 @@ const SITE: &str =
     larder_cache_tags xkey; gzip on; gzip_types *; gzip_min_length 1; add_header X-Cache $upstream_cache_status;
     server { listen 127.0.0.1:{PORT}; server_name site.test;
         location / { proxy_pass http://{ORIGIN}; proxy_cache_background_update on; proxy_cache_use_stale updating; }
-        location /no/ { proxy_pass http://{ORIGIN}; proxy_no_cache $arg_skip; }
+        location /no/ { proxy_pass http://{ORIGIN}; proxy_no_cache $arg_skip $upstream_http_x_mine; }
+        location /unbuffered/ { proxy_pass http://{ORIGIN}; proxy_buffering off; }
     }";
 
 fn site(origin: &Origin) -> Site {
@@ -110,6 +111,8 @@ fn the_last_answer_says_what_it_would_need() {
     origin.answer("/broken", Answer::status("503 Service Unavailable").body("down"));
     origin.answer("/turns", Answer::ok("1").field("Cache-Control", "private"));
     origin.answer_then("/turns", Answer::ok("2").field("Cache-Control", "max-age=100"));
+    let mine = Answer::ok("mine").field("Cache-Control", "max-age=100").field("X-Mine", "1");
+    origin.answer("/no/mine", mine);
     origin.answer("/no/x?skip=1", Answer::ok("skipped").field("Cache-Control", "max-age=100"));
     let site = site(&origin);
     for (target, sentence, needs) in [
@@ -137,6 +140,23 @@ fn the_last_answer_says_what_it_would_need() {
         let last = &rows(&site, "last answer", &[&format!("http://site.test{target}")])[0];
         assert_eq!(last["may_be_otherwise"], sentence.starts_with("a miss") || target.contains("skip"), "{last}");
         assert!(last["needs"].is_string() && last["ago"].is_u64() && last["status"].is_u64(), "{last}");
+    }
+    // What the configuration says is known before.
+    assert_eq!(
+        explained(&site, &["http://site.test/unbuffered/"]).lines().next(),
+        Some("not cached: buffering is off")
+    );
+    // It is told all the same that the last answer was not stored.
+    site.get("/no/mine");
+    for (target, why) in [
+        ("/broken", "no lifetime: the answer says none, and proxy_cache_valid has none for 503"),
+        ("/no/mine", "proxy_no_cache $upstream_http_x_mine at nginx.conf:14"),
+    ] {
+        let told = explained(&site, &[&format!("http://site.test{target}")]);
+        let sentence = told.lines().next().unwrap();
+        assert!(sentence.starts_with("a miss: it is not stored"), "{told}");
+        let last = sentence.split_once("; the answer is stored if it may be; the last one was not, ").unwrap().1;
+        assert_eq!(last.split_once(" s ago: ").unwrap().1, why);
     }
     // It is forgotten when a page is stored.
     let url = "http://site.test/turns";
@@ -167,11 +187,13 @@ fn the_field_that_ends_the_time_of_an_answer_is_named() {
     let aged = Answer::ok("page").field("Cache-Control", "max-age=60").field("Age", "90");
     origin.answer("/aged", aged);
     origin.answer("/confirmed", Answer::ok("page").field("Cache-Control", "max-age=0").field("ETag", "\"1\""));
+    origin.answer("/no-cache", Answer::ok("page").field("Cache-Control", "no-cache").field("ETag", "\"1\""));
+    origin.answer("/soft", Answer::ok("page").field("Cache-Control", "max-age=100"));
     let site = Setup::new().name("ORIGIN", origin.address()).start(
         "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key $uri; proxy_cache p;
          server { listen 127.0.0.1:{PORT}; server_name shop.test;
             proxy_cache_valid 200 10m; larder_cache_mode rfc9111; larder_explain_from 127.0.0.1;
-            location / { proxy_pass http://{ORIGIN}; }
+            location / { proxy_pass http://{ORIGIN}; proxy_cache_revalidate on; larder_purge_from 127.0.0.1; }
          }",
     );
     let aged = ("/aged", "", "", "Cache-Control: max-age, which its age is above");
@@ -187,6 +209,30 @@ fn the_field_that_ends_the_time_of_an_answer_is_named() {
         );
     }
     assert_eq!(site.get("/confirmed").field("X-Larder-Explain"), Some("a miss: not stored yet; the answer is stored"));
+    let first = |path: &str, field: &str| {
+        let told = explained(&site, &[&format!("http://shop.test{path}"), "-H", field]);
+        told.lines().next().unwrap().to_owned()
+    };
+    // A page that can be confirmed has no time either.
+    for (path, why) in [("/confirmed", "Cache-Control: max-age=0"), ("/no-cache", "Cache-Control: no-cache")] {
+        site.get(path);
+        assert_eq!(first(path, "X: 1"), format!("a miss: it is confirmed for each request: {why}"));
+        let expected = format!("a miss: confirmed for each request: {why}; the answer is stored");
+        assert_eq!(site.get(path).field("X-Larder-Explain"), Some(&*expected));
+        let unchanged = Answer::status("304 Not Modified").field("ETag", "\"1\"");
+        origin.answer(path, unchanged);
+        let expected = format!("a hit: confirmed for each request: {why}");
+        assert_eq!(site.get(path).field("X-Larder-Explain"), Some(&*expected));
+    }
+    // Nor has one that is purged softly.
+    site.get("/soft");
+    site.ask("PURGE", "/soft", "X-Purge-Soft: 1\r\n");
+    let soft = first("/soft", "X: 1");
+    assert!(soft.starts_with("a miss: it was purged softly, and is stale for "), "{soft}");
+    // Some answers are for one visitor.
+    let expected = "a miss: it is not stored; the answer is stored if it says that others may have it, as by \
+                    Cache-Control: public";
+    assert!(first("/other", "Authorization: Basic YTpi").starts_with(expected));
 }
 
 /// Reasons not to store an answer, and none to ask an origin.
@@ -211,6 +257,9 @@ fn what_was_not_stored_lately_is_told_and_that_there_is_more() {
     site.get("/star");
     let lately: Vec<String> = told(&site);
     assert_eq!(lately, ["1 times Vary: *, such as /star"]);
+    let expected = "a miss: it is not stored; the answer is stored if it may be; others here were lately not stored, such as \
+                    /star: Vary: *";
+    assert_eq!(explained(&site, &[&url]).lines().next(), Some(expected));
     ["/a", "/b", "/c", "/d", "/e"].iter().for_each(|path| drop(site.get(path)));
     let lately: Vec<String> = told(&site);
     assert_eq!((lately.len(), &*lately[5]), (6, "and 1 more, which larder why tells"), "{lately:?}");

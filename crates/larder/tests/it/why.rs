@@ -188,6 +188,10 @@ fn the_first_line_says_why_a_page_is_not_cached() {
         assert!(found == expected || expected.ends_with("request") && found.starts_with("answered with 400"), "{told}");
     }
     assert_eq!(origin.requests().len(), 0, "nothing is asked");
+    // One that is bypassed may have been stored.
+    get(&site, "/other?fresh=yes", "");
+    let told = explained(&site, &["http://shop.test/page"]);
+    assert_eq!(sentence(&told), "a miss: it is not stored; the answer is stored if it may be");
     let told = explained(&site, &["http://shop.test/page", "-H", cookie]);
     for part in [
         "server     shop.test, the default of this address",
