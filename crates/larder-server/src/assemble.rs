@@ -480,6 +480,7 @@ impl Builder {
                 table: Geo::new(geo),
                 values,
                 default: geo.default.as_bytes().into(),
+                span: geo.span,
                 proxies: (!geo.proxies.is_empty()).then(|| Trusted::nets(geo.proxies.clone())),
                 recursive: geo.proxy_recursive,
                 volatile: geo.volatile,

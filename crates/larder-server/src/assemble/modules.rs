@@ -47,7 +47,7 @@ fn ban(builder: &mut Builder, rule: &model::BanRule) -> Option<BanRule> {
         return None;
     };
     let (method, text) = (rule.method.as_bytes().into(), builder.text(&rule.text));
-    Some(BanRule { zone, method, text, from: origins::networks(&rule.from) })
+    Some(BanRule { zone, span: rule.zone.span, method, text, from: origins::networks(&rule.from) })
 }
 
 fn purging(rights: &model::PurgeRights) -> PurgeRule {

@@ -11,6 +11,7 @@ use crate::bans;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::purges::said;
+use crate::site::BanRule;
 use crate::vsl::{Plain, Shown};
 
 use super::{Content, Response, Slow, Step, Synth, purge};
@@ -25,24 +26,14 @@ pub struct Ban {
 
 /// The step for a request that bans; `None` for every other request.
 pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let loc = cx.loc(ex);
-    let rule = loc.modules.ban.as_ref()?;
-    // A subrequest has the method of its client's request.
-    if ex.is_sub() || crate::vars::method_name(ex) != &rule.method[..] {
-        return None;
-    }
+    let rule = rule(ex, cx)?;
     if !purge::is_from(rule.from.as_deref(), ex) {
         return Some(Step::Synth(Synth::Status(status::FORBIDDEN)));
     }
     if matches!(ex.request.body, RequestBody::Unread(_)) {
         return Some(Slow::ReadBody.into());
     }
-    let text = rule.text.value(ex, cx);
-    let condition = match str::from_utf8(&text) {
-        Ok(text) => bans::of_text(text).map_err(|refused| refused.to_string()),
-        Err(_) => Err("it is not UTF-8".to_owned()),
-    };
-    Some(match condition {
+    Some(match condition(rule, ex, cx) {
         Ok(condition) => Slow::Ban(Box::new(Ban { zone: rule.zone, condition })).into(),
         Err(why) => {
             let why = Plain(&why).to_string();
@@ -50,6 +41,40 @@ pub fn asked(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             told(status::BAD_REQUEST, &why, ex)
         }
     })
+}
+
+/// What a request asks to ban, in a walk: where, and whether it may and can be understood. `None` for one that does not ban.
+pub fn looked_at<'a>(ex: &mut Exchange, cx: &'a Cx) -> Option<(&'a BanRule, Result<(), Refused>)> {
+    let rule = rule(ex, cx)?;
+    let is_allowed = purge::is_from(rule.from.as_deref(), ex);
+    let found = match is_allowed {
+        true => condition(rule, ex, cx).map(drop).map_err(Refused::Unclear),
+        false => Err(Refused::Forbidden),
+    };
+    Some((rule, found))
+}
+
+/// Why a request does not ban.
+pub enum Refused {
+    /// Its client may not.
+    Forbidden,
+    /// What it says is no condition, as the text says.
+    Unclear(String),
+}
+
+/// The rule of a request that bans.
+fn rule<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a BanRule> {
+    let rule = cx.loc(ex).modules.ban.as_ref()?;
+    // A subrequest has the method of its client's request.
+    (!ex.is_sub() && crate::vars::method_name(ex) == &rule.method[..]).then_some(rule)
+}
+
+fn condition(rule: &BanRule, ex: &mut Exchange, cx: &Cx) -> Result<Arc<dyn Condition<Object>>, String> {
+    let text = rule.text.value(ex, cx);
+    match str::from_utf8(&text) {
+        Ok(text) => bans::of_text(text).map_err(|refused| refused.to_string()),
+        Err(_) => Err("it is not UTF-8".to_owned()),
+    }
 }
 
 /// Whether the request has the method of bans, and comes from an address that may not ban.

@@ -74,6 +74,8 @@ fn needs(why: &str, status: Option<u16>, by: By) -> Option<String> {
         _ if is("Expires") => format!("an Expires that lies ahead, or {prefix}_ignore_headers Expires"),
         _ if is("X-Accel-Expires") => format!("X-Accel-Expires above 0, or {prefix}_ignore_headers X-Accel-Expires"),
         "Vary: *" => format!("a Vary that names fields, or {prefix}_ignore_headers Vary"),
+        // An error is better not kept.
+        _ if (is("no lifetime") || is("status ")) && status >= 500 => "a status below 500".to_owned(),
         _ if is("no lifetime") || is("status ") => {
             format!("a time: Cache-Control: max-age=600, or {prefix}_cache_valid {status} 10m")
         }
@@ -130,6 +132,7 @@ mod tests {
                 by,
                 Some("a time: Cache-Control: max-age=600, or fastcgi_cache_valid 404"),
             ),
+            ("no lifetime: the answer says none", Some(500), by, Some("a status below 500")),
             ("status 302: it says no time", Some(302), by, Some("a time: ")),
             ("Cache-Control: max-age=0, and no ETag or Last-Modified", Some(200), by, Some("a time, such as ")),
             ("Expires: it does not lie ahead", Some(404), by, Some("an Expires that lies ahead")),

@@ -149,6 +149,9 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
         Cause::Purged => purged(ex),
         Cause::NotStoredYet => not_yet(ex, cx),
         Cause::SetCookie => with_cookies(ex),
+        Cause::Other("Expires") => "Expires: it does not lie ahead".into(),
+        Cause::Other("X-Accel-Expires") => "X-Accel-Expires: 0".into(),
+        Cause::Other("Cache-Control: max-age") => "Cache-Control: max-age without whole seconds".into(),
         cause => cause.words().into(),
     }
 }

@@ -9,7 +9,7 @@ use crate::policy;
 use crate::site::{Handler, Origin, PurgePolicy};
 use crate::text::Text;
 use crate::vars::append_filename;
-use crate::vsl::Shown;
+use crate::vsl::{Plain, Shown};
 
 use super::notes::{assume, say, verdict};
 use super::purge::Standing;
@@ -50,14 +50,7 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         verdict("answered by the admin API: no cache is asked", ex);
         return Step::Abort;
     }
-    if ban::is_forbidden(ex, cx) {
-        verdict(format!("answered by larder itself: 403, as {} may not ban by larder_ban", client(ex)), ex);
-        return Step::Abort;
-    }
-    if let Some(step) = ban::asked(ex, cx) {
-        return step;
-    }
-    if let Some(sentence) = purge(ex, cx) {
+    if let Some(sentence) = bans(ex, cx).or_else(|| purge(ex, cx)) {
         verdict(sentence, ex);
         return Step::Abort;
     }
@@ -80,6 +73,22 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         }
     }
     Step::Abort
+}
+
+/// What a ban by the client comes to; `None` for a request that is none.
+fn bans(ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    let (rule, found) = ban::looked_at(ex, cx)?;
+    let own =
+        cx.site().place(rule.span).map_or_else(|| "larder_ban".to_owned(), |place| format!("larder_ban at {place}"));
+    let client = client(ex);
+    Some(match found {
+        Ok(()) => {
+            let zone = cx.zone(rule.zone).name();
+            format!("it bans pages of zone {zone}, as {client} may by {own}: this is not done in a walk")
+        }
+        Err(ban::Refused::Forbidden) => format!("answered by larder itself: 403, as {client} may not ban by {own}"),
+        Err(ban::Refused::Unclear(why)) => format!("answered by larder itself: 400, by {own}: {}", Plain(&why)),
+    })
 }
 
 /// What a purge by the client comes to; `None` for a request that is none.
@@ -152,11 +161,8 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
             verdict("answered by larder itself: 401, after auth_delay", ex);
             Step::Abort
         }
-        Slow::Ban(_) => {
-            verdict("it bans pages: this is not done in a walk", ex);
-            Step::Abort
-        }
         Slow::Delay(_)
+        | Slow::Ban(_)
         | Slow::ReadBody
         | Slow::Wait(_)
         | Slow::Hold(_)

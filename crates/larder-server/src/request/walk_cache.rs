@@ -11,7 +11,7 @@ use crate::script::cookie_of;
 use crate::site::{CachePolicy, Directives, Origin, Policy, UserVarSource};
 use crate::text::{Part, Text, written};
 use crate::variable::Var;
-use crate::vsl::{Fact, Note, Shown};
+use crate::vsl::{Fact, Note, Plain, Shown};
 
 use super::notes::{notes, say, tell, verdict};
 use super::{Step, masked, reasons, walk_page};
@@ -29,7 +29,12 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
         None => Guards::default(),
     };
     if !ex.upstream.cache_key.is_empty() && origin.policy.directives().is_some() {
-        say("key", Shown(&ex.upstream.cache_key).to_string(), None, ex);
+        // As it has to be written: only what is no text is escaped.
+        let key = match str::from_utf8(&ex.upstream.cache_key) {
+            Ok(key) => Plain(key).to_string(),
+            Err(_) => Shown(&ex.upstream.cache_key).to_string(),
+        };
+        say("key", key, None, ex);
     }
     guards.tell(ex);
     match asked {
@@ -317,6 +322,13 @@ impl Guard {
 
 /// What has given a variable its value: the last `set`, with its condition, or the entry of its `map`.
 fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
+    made_within(slot, 0, ex, cx)
+}
+
+/// How many `map` of a `map` are followed.
+const MAPS_MAX: usize = 4;
+
+fn made_within(slot: usize, depth: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
     let site = cx.site();
     let variable = &site.variables.slots[slot];
     let mut around = None;
@@ -338,8 +350,20 @@ fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
         let sentence = format!("{by}${}={}", variable.name, shown_value(&value, ex));
         return Some(Made { sentence, at: site.place(at) });
     }
-    let UserVarSource::Map(index) = variable.source else { return None };
-    let map = &site.variables.maps[index];
+    let map = match variable.source {
+        UserVarSource::Map(index) => &site.variables.maps[index],
+        UserVarSource::Geo(index) => {
+            let geo = &site.variables.geos[index];
+            let address = match &geo.source {
+                Some(source) => source.value(ex, cx),
+                None => ex.remote_ip().map_or_else(Vec::new, |ip| ip.to_string().into_bytes()),
+            };
+            let by = format!("\"geo\" makes of {} ", masked::value(&address, &ex.asked.head.fields));
+            let sentence = format!("{by}${}={}", variable.name, shown_value(&value_of(slot, ex), ex));
+            return Some(Made { sentence, at: site.place(geo.span) });
+        }
+        UserVarSource::Set | UserVarSource::Split(_) => return None,
+    };
     let subject = map.source.value(ex, cx);
     let matches = |number: usize, text: &[u8]| {
         map.regexes.get(number).is_some_and(|named| named.regex.is_match(text).unwrap_or(false))
@@ -347,16 +371,28 @@ fn made_by(slot: usize, ex: &mut Exchange, cx: &Cx) -> Option<Made> {
     let entry = map.table.find(&subject, matches);
     let span = entry.and_then(|entry| map.spans.get(entry)).copied().unwrap_or(map.span);
     let cookie = entry.and_then(|entry| cookie_of(&subject, ex, |pair| map.table.find(pair, matches) == Some(entry)));
-    let value = match ex.eval.slot(slot) {
-        Slot::Value(..) => ex.eval.values.borrow().bytes(ex.eval.slot(slot)).unwrap_or_default().to_vec(),
-        Slot::Unset | Slot::Absent => Vec::new(),
-    };
+    let value = value_of(slot, ex);
+    let inner = map.source.parts().iter().find_map(|part| match part {
+        Part::Var(Var::Slot(inner)) if depth < MAPS_MAX => made_within(*inner, depth + 1, ex, cx),
+        Part::Var(_) | Part::Literal(_) | Part::Capture(_) => None,
+    });
     let by = match (cookie, entry) {
         (Some(cookie), _) => format!("cookie {cookie} makes "),
+        (None, Some(_)) if let Some(Made { sentence, at }) = inner => {
+            let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+            format!("{sentence}{at}, which makes ")
+        }
         (None, Some(_)) => format!("\"map\" makes of \"{}\" ", masked::value(&subject, &ex.asked.head.fields)),
         (None, None) => "\"map\" makes by its default ".to_owned(),
     };
     Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value, ex)), at: site.place(span) })
+}
+
+fn value_of(slot: usize, ex: &Exchange) -> Vec<u8> {
+    match ex.eval.slot(slot) {
+        Slot::Value(..) => ex.eval.values.borrow().bytes(ex.eval.slot(slot)).unwrap_or_default().to_vec(),
+        Slot::Unset | Slot::Absent => Vec::new(),
+    }
 }
 
 fn shown_value(value: &[u8], ex: &Exchange) -> String {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use larder_conf::Span;
 
 use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
@@ -35,6 +36,8 @@ pub struct Modules {
 pub struct BanRule {
     /// The place of the zone.
     pub zone: usize,
+    /// Where the directive names it.
+    pub span: Span,
     /// The method of requests that ban.
     pub method: Box<[u8]>,
     /// What the ban says.

@@ -86,6 +86,8 @@ pub struct GeoPart {
     pub values: Vec<Box<[u8]>>,
     /// The value if no network contains the address.
     pub default: Box<[u8]>,
+    /// Its own place.
+    pub span: Span,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Option<Trusted>,
     /// Whether addresses of trusted proxies in that field are skipped.

@@ -127,7 +127,7 @@ fn the_last_answer_says_what_it_would_need() {
             "it would need a time: Cache-Control: max-age=600, or proxy_cache_valid 200 10m",
         ),
         // These say nothing of the next one.
-        ("/broken", "a miss: ", "it would need a time: "),
+        ("/broken", "a miss: ", "it would need a status below 500"),
         (
             "/no/x?skip=1",
             "not cached: $arg_skip is \"1\", used by proxy_no_cache at ",
@@ -281,6 +281,34 @@ fn conditions_are_told_to_programs_with_what_made_them_so() {
     assert_eq!((&condition["made_at"], &condition["at"]), (&"nginx.conf:11".into(), &"nginx.conf:12".into()));
     let none = &rows(&site, "condition", &["http://site.test/"])[0];
     assert_eq!((&none["is_true"], &none["value"]), (&false.into(), &"0".into()));
+}
+
+#[test]
+fn what_a_condition_comes_from_is_told_through_maps_and_geos() {
+    let site = Setup::new().start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m; proxy_cache_key '\"$host\"$request_uri'; proxy_cache p;
+         map $http_cookie $logged_in { default 0; ~sess 1; }
+         map $logged_in $skip { 1 yes; }
+         geo $is_intern { 127.0.0.0/8 1; }
+         server { listen 127.0.0.1:{PORT}; server_name site.test;
+            location / { proxy_pass http://127.0.0.1:{PORT2}; proxy_cache_bypass $skip; }
+            location /intern { proxy_pass http://127.0.0.1:{PORT2}; proxy_cache_bypass $is_intern; } }",
+    );
+    for (path, made) in [
+        (
+            "/",
+            "cookie sess makes $logged_in=1 at nginx.conf:11, which makes $skip=yes at nginx.conf:12, used by proxy_cache_bypass at nginx.conf:15",
+        ),
+        (
+            "/intern",
+            "\"geo\" makes of 127.0.0.1 $is_intern=1 at nginx.conf:13, used by proxy_cache_bypass at nginx.conf:16",
+        ),
+    ] {
+        let told = explained(&site, &[&format!("http://site.test{path}"), "-H", "Cookie: a=b; sess=1"]);
+        assert_eq!(told.lines().next(), Some(&*format!("bypassed: {made}; the answer is stored if it may be")));
+        // A key can be copied.
+        assert!(told.contains(&format!("\nkey        \"site.test\"{path}\n")), "{told}");
+    }
 }
 
 #[test]

@@ -443,6 +443,7 @@ fn who_may_purge_is_told_with_the_line() {
     let may = |ip: &str, by: &str| format!("it purges pages, as {ip} may by {by}: this is not done in a walk");
     let may_not = |ip: &str, by: &str| format!("answered by larder itself: 403, as {ip} may not {by}");
     let own = "larder_purge_from at nginx.conf:13";
+    let ban = "larder_ban at nginx.conf:16";
     for (words, expected) in [
         (&["/a", "-X", "PURGE", "--from", "192.0.2.1"][..], may("192.0.2.1", own)),
         (&["/a", "-X", "PURGE", "--from", "192.0.2.9"], may_not("192.0.2.9", &format!("purge by {own}"))),
@@ -453,7 +454,15 @@ fn who_may_purge_is_told_with_the_line() {
         (&["/both/a", "-X", "PURGE", "--from", "192.0.2.1"], may("192.0.2.1", own)),
         (&["/both/a", "-X", "PURGE", "--from", "192.0.2.2"], may("192.0.2.2", "proxy_cache_purge")),
         (&["/both/a", "-X", "PURGE", "--from", "192.0.2.3"], may_not("192.0.2.3", "purge by proxy_cache_purge")),
-        (&["/ban/a", "-X", "BAN", "--from", "192.0.2.1"], may_not("192.0.2.1", "ban by larder_ban")),
+        (&["/ban/a", "-X", "BAN", "--from", "192.0.2.1"], may_not("192.0.2.1", &format!("ban by {ban}"))),
+        (
+            &["/ban/a", "-X", "BAN", "--from", "192.0.2.2", "-H", "X-Ban: obj.age > 1h"],
+            format!("it bans pages of zone p, as 192.0.2.2 may by {ban}: this is not done in a walk"),
+        ),
+        (
+            &["/ban/a", "-X", "BAN", "--from", "192.0.2.2", "-H", "X-Ban: obj.age"],
+            format!("answered by larder itself: 400, by {ban}: Expected comparison operator."),
+        ),
         (
             &["/drop/a", "--from", "192.0.2.9"],
             "it purges pages, by its location: this is not done in a walk".to_owned(),
@@ -534,6 +543,8 @@ fn each_reason_has_a_sentence() {
         ("/star", "Vary", "*"),
         ("/short", "Cache-Control", "max-age=1"),
         ("/accel", "X-Accel-Expires", "0"),
+        ("/past", "Expires", "Thu, 19 Nov 1981 08:52:00 GMT"),
+        ("/broken", "Cache-Control", "max-age=abc"),
     ];
     for (path, name, value) in answers {
         origin.answer(path, Answer::ok("page").field(name, value));
@@ -556,7 +567,20 @@ fn each_reason_has_a_sentence() {
          }",
     );
     site.get("/saved/");
-    for url in ["/private", "/no-store", "/star", "/accel", "/gone", "/seldom", "/short", "/page", "/big", "/rfc/302"] {
+    for url in [
+        "/past",
+        "/broken",
+        "/private",
+        "/no-store",
+        "/star",
+        "/accel",
+        "/gone",
+        "/seldom",
+        "/short",
+        "/page",
+        "/big",
+        "/rfc/302",
+    ] {
         site.ask("GET", url, "");
     }
     site.ask("POST", "/page", "Content-Length: 0\r\n");
@@ -578,7 +602,9 @@ fn each_reason_has_a_sentence() {
         "Cache-Control: no-store from site.test /\n",
         "Vary: * from site.test /\n",
         "Set-Cookie from site.test /saved/ (a)\n",
-        "X-Accel-Expires from site.test /\n",
+        "X-Accel-Expires: 0 from site.test /\n",
+        "Expires: it does not lie ahead from site.test /\n",
+        "Cache-Control: max-age without whole seconds from site.test /\n",
         "no lifetime: the answer says none, and proxy_cache_valid has none for 404 from site.test /\n",
         "asked for too seldom from site.test /seldom (proxy_cache_min_uses 3)\n",
         "too large from site.test / (700000 bytes)\n",
