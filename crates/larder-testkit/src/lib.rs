@@ -7,6 +7,7 @@
 //! for. Every wait ends after [`PATIENCE`], which only guards against hanging.
 #![forbid(unsafe_code)]
 
+mod browser;
 mod by_hand;
 mod certificates;
 mod client;
@@ -16,6 +17,7 @@ mod film;
 mod folder;
 mod front;
 mod http2;
+mod json;
 mod names;
 mod origin;
 mod php;
@@ -28,6 +30,7 @@ mod wire;
 
 use std::time::Duration;
 
+pub use browser::Browser;
 pub use by_hand::{HandConnection, HandOrigin};
 pub use certificates::{Certificate, Certificates, KeyKind, Lifetime};
 pub use client::{Client, ClientError, Framing, Response};
@@ -40,6 +43,7 @@ pub use http2::{
     Frame, FrameKind, Http2Client, Http2End, Http2Error, Http2Exchange, Http2Options, Http2Request, RawAnswer, RawEnd,
     RawHttp2, request_block,
 };
+pub use json::Json;
 pub use names::{NameServer, Says};
 pub use origin::{Answer, Origin, OriginSeen, Then};
 pub use php::{PhpFpm, PhpFpmOptions};

@@ -5,14 +5,12 @@
 //! same visits against nginx, to see that they ask for nothing that nginx does not give, but for what is said in
 //! `nobody_waits_when_a_page_expires_under_load`.
 
-mod browser;
 mod database;
 mod expiry;
-mod json;
 mod site;
 mod visitor;
 
-use browser::Browser;
+use larder_testkit::Browser;
 use site::{NAMES, Site};
 use visitor::Cache;
 

@@ -1,7 +1,7 @@
 //! A real browser: headless Chromium with a profile of its own, driven through chromedriver.
 
 use crate::json::Json;
-use larder_testkit::{Client, Folder, PATIENCE, text_of};
+use crate::{Client, Folder, PATIENCE, text_of};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -36,12 +36,13 @@ impl Browser {
             "--disable-component-update",
             "--disable-features=HttpsUpgrades,HttpsFirstBalancedMode",
             "--host-resolver-rules=MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            "--window-size=1280,1700",
             &format!("--user-data-dir={}", profile.path().display()),
         ]
         .map(Json::quote)
         .join(",");
         let wanted = format!(
-            "{{\"capabilities\":{{\"alwaysMatch\":{{\"browserName\":\"chrome\",\"acceptInsecureCerts\":true,\
+            "{{\"capabilities\":{{\"alwaysMatch\":{{\"browserName\":\"chrome\",\"acceptInsecureCerts\":true,\"goog:loggingPrefs\":{{\"browser\":\"ALL\"}},\
              \"goog:chromeOptions\":{{\"binary\":\"/usr/bin/chromium\",\"args\":[{arguments}]}}}}}}}}"
         );
         let mut browser = Browser { _driver: driver, address, session: String::new(), _profile: profile };
@@ -86,6 +87,29 @@ impl Browser {
     pub fn says(&self, script: &str) -> String {
         let body = format!("{{\"script\":{},\"args\":[]}}", Json::quote(&format!("return String({script})")));
         self.must("POST", "/execute/sync", &body).text().unwrap_or_default().to_string()
+    }
+
+    /// Presses a key, with the focus where it is: of WebDriver's code points, such as `\u{e004}` for Tab.
+    pub fn press(&self, key: &str) {
+        let active = self.must("GET", "/element/active", "");
+        let element = active.get(ELEMENT).and_then(Json::text).unwrap_or_default();
+        self.must("POST", &format!("/element/{element}/value"), &format!("{{\"text\":{}}}", Json::quote(key)));
+    }
+
+    /// What the page has written to the console since the last time, errors of the browser among it.
+    pub fn console(&self) -> Vec<String> {
+        let Json::List(lines) = self.must("POST", "/se/log", "{\"type\":\"browser\"}") else { return Vec::new() };
+        lines.iter().filter_map(|line| Some(line.get("message")?.text()?.to_owned())).collect()
+    }
+
+    /// Makes the window so wide and high, pixels.
+    pub fn resize(&self, width: u32, height: u32) {
+        self.must("POST", "/window/rect", &format!("{{\"width\":{width},\"height\":{height}}}"));
+    }
+
+    /// A picture of what the window shows: a PNG, in base64.
+    pub fn picture(&self) -> String {
+        self.must("GET", "/screenshot", "").text().unwrap_or_default().to_string()
     }
 
     /// The document as it stands.
