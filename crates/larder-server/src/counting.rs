@@ -31,6 +31,11 @@ pub fn finished(ex: &Exchange, cx: &Cx) {
     stats.request_body_bytes.add(body_bytes);
     stats.sent_bytes.add(sent);
     stats.sent_body_bytes.add(sent_body);
+    match ex.reply.status {
+        500.. if sent > 0 => stats.server_errors.add(1),
+        400.. if sent > 0 => stats.client_errors.add(1),
+        _ => {}
+    }
     let verdict = verdict(ex.upstream.cache_status);
     let request = Finished {
         verdict,

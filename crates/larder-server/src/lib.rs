@@ -17,6 +17,7 @@ pub mod conn;
 pub mod context;
 mod counting;
 pub mod counts;
+mod dash;
 pub mod directors;
 mod error_lines;
 pub mod exchange;

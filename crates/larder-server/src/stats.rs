@@ -80,6 +80,10 @@ counters! {
     requests,
     /// Requests among them that cannot be read, or are none.
     bad_requests,
+    /// Responses with a status from 400 to 499.
+    client_errors,
+    /// Responses with a status of 500 and above.
+    server_errors,
     /// Responses with a fresh object from the cache.
     hits,
     /// Responses for which the cache was asked and the origin had to be.

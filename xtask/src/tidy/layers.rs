@@ -70,6 +70,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "net",
                 "objects",
                 "ocsp",
+                "dash",
                 "pressure",
                 "probes",
                 "resolvers",

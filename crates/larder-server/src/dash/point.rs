@@ -1,0 +1,167 @@
+//! What was counted until a moment, and how that grew between two moments.
+
+use std::time::Duration;
+
+use crate::counts::{CacheSums, TimeSums, TlsSums, Verdict};
+use crate::stats::Sums;
+
+/// The verdicts of pages that came from a cache, and of those that came from an origin.
+const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
+const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
+
+/// What was counted until a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    /// The moment.
+    pub at: Duration,
+    /// Of the process.
+    pub sums: Sums,
+    /// Of all caches, and of requests that ask none.
+    pub verdicts: CacheSums,
+    /// Of TLS.
+    pub tls: TlsSums,
+    /// Requests to origins.
+    pub origin_requests: u64,
+    /// Of each cache.
+    pub zones: Vec<ZonePoint>,
+}
+
+/// The same of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZonePoint {
+    /// Pages that were purged.
+    pub purged: u64,
+    /// Pages that left memory for others.
+    pub evicted: u64,
+    /// How often there was no room for a page.
+    pub refused: u64,
+    /// Bytes that were written to its disks.
+    pub written: u64,
+    /// Pages that were read from its disks.
+    pub reads: u64,
+}
+
+/// How counts grew from one moment to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    first: &'a Point,
+    last: &'a Point,
+}
+
+impl<'a> Span<'a> {
+    /// Between these.
+    pub fn new(first: &'a Point, last: &'a Point) -> Self {
+        Self { first, last }
+    }
+
+    /// What this count grew by, in a second. A reload may make counts smaller: that is no growth.
+    pub fn per_second(&self, count: impl Fn(&Point) -> u64) -> Option<f64> {
+        let seconds = self.last.at.saturating_sub(self.first.at).as_secs_f64();
+        (seconds > 0.0).then(|| self.grown(count) as f64 / seconds)
+    }
+
+    fn grown(&self, count: impl Fn(&Point) -> u64) -> u64 {
+        count(self.last).saturating_sub(count(self.first))
+    }
+
+    /// The same for a count of the cache at this place.
+    pub fn zone_per_second(&self, place: usize, count: impl Fn(&ZonePoint) -> u64) -> Option<f64> {
+        // A reload has changed the caches.
+        if self.first.zones.len() != self.last.zones.len() {
+            return None;
+        }
+        self.per_second(|point| point.zones.get(place).map_or(0, &count))
+    }
+
+    /// Responses for which a cache was asked, in a second.
+    pub fn asked_per_second(&self) -> Option<f64> {
+        self.per_second(|point| responses(point, &FROM_CACHE) + responses(point, &FROM_ORIGIN))
+    }
+
+    /// The share of these that came from the cache; `None` if there were none.
+    pub fn share(&self) -> Option<f64> {
+        let (cache, origin) =
+            (self.grown(|point| responses(point, &FROM_CACHE)), self.grown(|point| responses(point, &FROM_ORIGIN)));
+        (cache + origin > 0).then(|| cache as f64 / (cache + origin) as f64)
+    }
+
+    /// Within what time this share of the answers from the cache began, seconds.
+    pub fn cache_quantile(&self, share: f64) -> Option<f64> {
+        self.quantile(&FROM_CACHE, share)
+    }
+
+    /// The same of the answers from origins.
+    pub fn origin_quantile(&self, share: f64) -> Option<f64> {
+        self.quantile(&FROM_ORIGIN, share)
+    }
+
+    fn quantile(&self, verdicts: &[Verdict], share: f64) -> Option<f64> {
+        let mut grown = TimeSums::default();
+        for verdict in verdicts {
+            let times = |point: &Point| point.verdicts[*verdict as usize].times;
+            let (first, last) = (times(self.first), times(self.last));
+            for (sum, (first, last)) in grown.buckets.iter_mut().zip(first.buckets.iter().zip(last.buckets)) {
+                *sum += last.saturating_sub(*first);
+            }
+        }
+        grown.quantile(share).map(|micros| micros / 1e6)
+    }
+
+    /// The share of handshakes that resumed a session.
+    pub fn resumed_share(&self) -> Option<f64> {
+        let done = self.grown(|point| point.tls.done);
+        (done > 0).then(|| self.grown(|point| point.tls.resumed) as f64 / done as f64)
+    }
+}
+
+fn responses(point: &Point, verdicts: &[Verdict]) -> u64 {
+    verdicts.iter().map(|verdict| point.verdicts[*verdict as usize].responses).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at: u64, hits: u64, misses: u64) -> Point {
+        let mut point = Point { at: Duration::from_secs(at), ..Point::default() };
+        point.sums.requests = hits + misses;
+        point.verdicts[Verdict::Hit as usize].responses = hits;
+        point.verdicts[Verdict::Hit as usize].times.buckets[2] = hits;
+        point.verdicts[Verdict::Miss as usize].responses = misses;
+        point.verdicts[Verdict::Miss as usize].times.buckets[12] = misses;
+        point.verdicts[Verdict::Unasked as usize].responses = 1000;
+        point
+    }
+
+    #[test]
+    fn rates_and_shares_are_of_what_came_between() {
+        let (first, last) = (point(10, 100, 100), point(20, 190, 110));
+        let span = Span::new(&first, &last);
+        assert_eq!(span.per_second(|point| point.sums.requests), Some(10.0));
+        assert_eq!((span.asked_per_second(), span.share()), (Some(10.0), Some(0.9)));
+        assert_eq!(span.cache_quantile(1.0), Some(50e-6), "all in the third bucket");
+        assert_eq!(span.origin_quantile(1.0), Some(0.1));
+        assert_eq!(span.resumed_share(), None);
+    }
+
+    #[test]
+    fn nothing_and_less_than_before_are_no_growth() {
+        let (first, last) = (point(10, 100, 100), point(20, 50, 0));
+        let span = Span::new(&first, &last);
+        assert_eq!(span.per_second(|point| point.sums.requests), Some(0.0));
+        assert_eq!((span.share(), span.cache_quantile(0.5)), (None, None));
+        let same = Span::new(&first, &first);
+        assert_eq!(same.per_second(|point| point.sums.requests), None, "no time has passed");
+    }
+
+    #[test]
+    fn caches_that_a_reload_has_changed_have_no_rates() {
+        let mut first = point(1, 0, 0);
+        let mut last = point(2, 0, 0);
+        first.zones = vec![ZonePoint { evicted: 5, ..ZonePoint::default() }];
+        last.zones = vec![ZonePoint { evicted: 8, ..ZonePoint::default() }];
+        assert_eq!(Span::new(&first, &last).zone_per_second(0, |zone| zone.evicted), Some(3.0));
+        last.zones.push(ZonePoint::default());
+        assert_eq!(Span::new(&first, &last).zone_per_second(0, |zone| zone.evicted), None);
+    }
+}
