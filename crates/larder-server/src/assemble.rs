@@ -169,6 +169,7 @@ impl Builder {
             shutdown_timeout: config.main.worker_shutdown_timeout,
             lines: Arc::clone(&config.lines),
             loaded: Loaded { generation: 1, at: clock::now() },
+            certificates: Vec::new(),
         };
         Self {
             site,

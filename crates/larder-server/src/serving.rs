@@ -19,6 +19,7 @@ use crate::ask::Desk;
 use crate::assemble::{self, Keeping};
 use crate::bans;
 use crate::clock;
+use crate::explain;
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::lurker::Lurker;
@@ -115,6 +116,7 @@ impl Serving {
         let mut shared = Shared::default();
         shared.workers.log = options.log;
         shared.workers.respawned = options.respawned;
+        shared.workers.explain = Some(explain::in_words);
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (logs, trouble) = Logs::new(&site, &shared.files);
         let main_log = keeping.main_log.clone();

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
 
+use crate::dash::Dash;
 use crate::exchange::{Client, Exchange};
 use crate::files::kept::KeptFiles;
 use crate::local::Local;
@@ -51,7 +52,14 @@ pub struct Shared {
     pub misses: AllMisses,
     /// How many serving processes have died before this one.
     pub respawned: u32,
+    /// The last minute and the last hour, for the dashboard.
+    pub dash: Arc<Dash>,
+    /// Who explains to the dashboard what becomes of a request.
+    pub explain: Option<Explain>,
 }
+
+/// Explains a question as `larder explain` asks it, in words.
+pub type Explain = fn(&str, &Rc<Worker>) -> Result<String, String>;
 
 /// A worker: it lives as long as its thread.
 pub struct Worker {

@@ -25,7 +25,8 @@ use crate::pressure::Stage;
 use crate::probes;
 use crate::refiller;
 use crate::resolvers;
-use crate::site::Site;
+use crate::site::{Handler, Site};
+use crate::status;
 use crate::worker::{self, Worker};
 use crate::zones;
 
@@ -285,6 +286,9 @@ impl Thread {
             self.worker.kept.borrow_mut().tidy(kept_bytes_max(self.shared.workers.pressure.found().stage), now);
             if self.number == 0 {
                 zones::keep_house(&cx.site().caches.zones, now);
+                if cx.site().locations.iter().any(|loc| matches!(loc.handler, Handler::Status | Handler::Admin)) {
+                    status::tick(&cx, now);
+                }
             }
         }
         say_what_ran_out(&mut self.running_out, &cx);

@@ -6,9 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
-use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::doctor::options::{self as doctor_options, Doctor, OptionsError as DoctorError};
 use crate::import::options::{self as import_options, Import, OptionsError as ImportError};
+use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::serve_socket;
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};

@@ -17,6 +17,7 @@ use crate::acme::AllIssued;
 use crate::clock;
 use crate::material::Material;
 use crate::ocsp::{ClientStatus, Responder};
+use crate::site::CertificateEnd;
 use crate::staple::Staple;
 use crate::tls::{ByVariable, Certificate, ClientJudge, ServerTls};
 
@@ -330,6 +331,10 @@ fn staple(
 
 fn warn_of_expiry(builder: &mut Builder, key: &CertifiedKey, pair: &CertificatePair) {
     let facts = key.facts();
+    let end = CertificateEnd { name: name(&pair.certificate), not_after: facts.not_after };
+    if !builder.site.certificates.contains(&end) {
+        builder.site.certificates.push(end);
+    }
     let now = i64::try_from(clock::now().secs()).unwrap_or(i64::MAX);
     let left = facts.not_after - now;
     let name = name(&pair.certificate);

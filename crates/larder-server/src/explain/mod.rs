@@ -42,6 +42,12 @@ struct Row {
     facts: Facts,
 }
 
+/// The same for a question as it comes in at the socket, in words.
+pub fn in_words(question: &str, worker: &Rc<Worker>) -> Result<String, String> {
+    let question = Question::parse(question)?;
+    explain(&question, &worker.shared.misses.summary(clock::now()), worker).map(|explanation| explanation.as_text())
+}
+
 /// Walks a request through. `seen` is why others were no hits lately.
 pub fn explain(question: &Question, seen: &Summary, worker: &Rc<Worker>) -> Result<Explanation, String> {
     let cx = worker.cx();

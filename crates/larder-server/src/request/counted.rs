@@ -1,18 +1,26 @@
 //! `larder_status`, and `api` as NGINX Plus calls it: what is asked for, and how it is told.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
-use larder_http::{Method, status};
+use larder_http::{Fields, Known, Method, list, status};
+use larder_store::BodyReader;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::status::{Asked, Wrong, value};
+use crate::status::{Asked, PAGE, Wrong, value};
 use crate::variable::{RequestVar, Var};
 use crate::vars;
+use crate::worker::Worker;
 
 use super::{Content, Response, Step};
 
 /// Answers from the path below that of the location.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    let is_read = matches!(ex.request.method, Method::Get | Method::Head);
+    if let Some(step) = is_read.then(|| for_browsers(ex, cx)).flatten() {
+        return step;
+    }
     let told = match ex.request.method {
         Method::Get | Method::Head => asked(ex, cx),
         Method::Options => {
@@ -39,6 +47,98 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 }
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// The dashboard, its stream, and explanations for it; `None` if something else is asked for.
+fn for_browsers(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let path = String::from_utf8_lossy(below(&cx.loc(ex).matching.prefix, &ex.request.uri)).into_owned();
+    let (content_type, content) = match segments(&path)[..] {
+        [] if wants_page(&ex.asked.head.fields) => {
+            ex.reply.fields.set("Content-Security-Policy", SECURITY_POLICY.as_bytes());
+            ex.reply.fields.set("X-Content-Type-Options", b"nosniff");
+            ("text/html; charset=utf-8", Content::Bytes(Bytes::from_static(PAGE.as_bytes())))
+        }
+        ["larder", "1", "live"] => {
+            let content = match ex.is_head() {
+                true => Content::Empty,
+                false => Content::Stream(stream(&cx.worker), None),
+            };
+            ("text/event-stream", content)
+        }
+        ["larder", "1", "explain"] => {
+            let explain = cx.worker.shared.explain?;
+            let told = explain(&question(&ex.request.args), &cx.worker);
+            ex.reply.status = if told.is_ok() { status::OK } else { status::BAD_REQUEST };
+            ex.reply.fields.set("Cache-Control", b"no-store");
+            ex.reply.fields.set("Content-Type", b"text/plain; charset=utf-8");
+            let text = told.unwrap_or_else(|why| format!("{why}\n"));
+            return Some(Step::Deliver(Response::own(Content::Bytes(Bytes::from(text)))));
+        }
+        _ => return None,
+    };
+    ex.reply.status = status::OK;
+    ex.reply.fields.set("Content-Type", content_type.as_bytes());
+    ex.reply.fields.set("Cache-Control", b"no-store");
+    Some(Step::Deliver(Response::own(content)))
+}
+
+/// The page has its own style and script, and asks nobody else for anything.
+const SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; \
+                               form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Whether a browser asks, which takes pages rather than JSON.
+fn wants_page(fields: &Fields) -> bool {
+    let is_page =
+        |member: &[u8]| member.split(|byte| *byte == b';').next().is_some_and(|kind| kind.trim_ascii() == b"text/html");
+    fields.all_known(Known::Accept).flat_map(list::members).any(is_page)
+}
+
+/// `url=` and `cookie=` of a query, as `larder explain` asks.
+fn question(args: &[u8]) -> String {
+    let value = |name: &str| {
+        let found =
+            args.split(|byte| *byte == b'&').find_map(|arg| arg.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        let plain: Vec<u8> =
+            found.unwrap_or_default().iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+        // What would end a line would be another question.
+        let mut text = Vec::new();
+        larder_http::unescape(&plain, &mut text);
+        String::from_utf8_lossy(&text).replace(['\r', '\n'], " ")
+    };
+    let (url, cookie) = (value("url"), value("cookie"));
+    let field = if cookie.is_empty() { String::new() } else { format!("Cookie: {cookie}\n") };
+    format!("GET {url}\n\n{field}")
+}
+
+/// How many events a stream has; then a browser asks again by itself. So no end of a worker waits long, and who reads nothing
+/// is forgotten.
+const EVENTS: usize = 60;
+
+/// This moment, once a second. A client that is too slow misses some.
+fn stream(worker: &Rc<Worker>) -> BodyReader {
+    let mut told = worker.shared.dash.watch();
+    let mut next = crate::status::event(&worker.cx());
+    let (mut writer, body) = larder_store::body(None, None);
+    let reader = body.reader();
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        for _ in 0..EVENTS {
+            if writer.append(next).is_err() {
+                return;
+            }
+            writer.wait_for_room().await;
+            let is_told = tokio::select! {
+                told = told.changed() => told.is_ok(),
+                () = worker.seats.is_to_close() => false,
+            };
+            if !is_told {
+                break;
+            }
+            next = told.borrow_and_update().clone();
+        }
+        writer.finish();
+    });
+    reader
+}
 
 fn asked(ex: &Exchange, cx: &Cx) -> Result<serde_json::Value, Wrong> {
     let path = String::from_utf8_lossy(below(&cx.loc(ex).matching.prefix, &ex.request.uri));

@@ -89,6 +89,17 @@ pub struct Site {
     pub lines: Arc<Lines>,
     /// When it was loaded.
     pub loaded: Loaded,
+    /// When the certificates of its files end.
+    pub certificates: Vec<CertificateEnd>,
+}
+
+/// When a certificate ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateEnd {
+    /// Its file.
+    pub name: String,
+    /// Seconds since 1970.
+    pub not_after: i64,
 }
 
 /// When a configuration was loaded.

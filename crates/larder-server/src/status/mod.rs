@@ -1,6 +1,7 @@
 //! `larder_status`: what is counted, as JSON. In the shape of NGINX Plus' API where that has a name for it, which is
 //! `plus.rs`; what is larder's own is in `own.rs`.
 
+mod now;
 mod own;
 mod plus;
 
@@ -14,6 +15,11 @@ use crate::log::stamp::Civil;
 pub const VERSIONS: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 /// The versions of our own.
 const OWN_VERSIONS: [u8; 1] = [1];
+
+pub use now::{event, tick};
+
+/// The dashboard, for browsers.
+pub const PAGE: &str = include_str!("page.html");
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]

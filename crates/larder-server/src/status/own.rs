@@ -10,10 +10,10 @@ use crate::context::Cx;
 use crate::counts::{BOUNDS_MICROS, CacheSums, TimeSums, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums, Zones};
 use crate::metrics;
 
-use super::{Shape, Wrong, named, timestamp};
+use super::{Shape, Wrong, named, now, timestamp};
 
 /// What there is.
-const ROOTS: [&str; 7] = ["caches", "latency", "memory", "origins", "process", "status_zones", "why"];
+const ROOTS: [&str; 9] = ["caches", "hour", "latency", "memory", "now", "origins", "process", "status_zones", "why"];
 
 /// The verdicts of pages that came from a cache, and of those that came from an origin.
 const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
@@ -34,6 +34,8 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         }
         ["status_zones", "servers", rest @ ..] => named(zones(&counted.servers), rest, Wrong::NO_PATH),
         ["status_zones", "locations", rest @ ..] => named(zones(&counted.locations), rest, Wrong::NO_PATH),
+        ["now"] => Ok(Shape::One(now::now(cx))),
+        ["hour"] => Ok(Shape::One(cx.worker.shared.dash.hour())),
         ["why"] => Ok(Shape::One(cx.worker.shared.misses.summary(cx.now()).to_json())),
         _ => Err(Wrong::NO_PATH),
     }

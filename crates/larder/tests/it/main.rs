@@ -13,6 +13,7 @@ mod cache_tool;
 mod certbot;
 mod compression;
 mod config;
+mod dashboard;
 mod doctor;
 mod early_hints;
 mod esi;

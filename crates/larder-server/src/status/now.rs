@@ -1,0 +1,205 @@
+//! What the dashboard shows of this moment.
+
+use bytes::Bytes;
+use larder_http::Time;
+use larder_origin::{Group, ServerState};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::context::Cx;
+use crate::counts::{CacheSums, TlsSums, VerdictSums};
+use crate::dash::{Point, Span, ZonePoint};
+use crate::metrics;
+use crate::misses::Seen;
+
+/// Notes what was counted until now for the dashboard, and tells those who watch. To be called once a second.
+pub fn tick(cx: &Cx, now: Time) {
+    let dash = &cx.worker.shared.dash;
+    dash.add(point(cx), now);
+    if dash.is_watched() {
+        dash.tell(event(cx));
+    }
+}
+
+/// This moment as an event of a stream. Source: the HTML standard, "Server-sent events".
+pub fn event(cx: &Cx) -> Bytes {
+    // JSON in one line has no line break.
+    Bytes::from(format!("data: {}\n\n", now(cx)))
+}
+
+/// This moment.
+pub fn now(cx: &Cx) -> Value {
+    cx.worker.shared.dash.with_spans(|recent, minute| to_json(recent, minute, cx))
+}
+
+fn point(cx: &Cx) -> Point {
+    let site = cx.site();
+    let mut verdicts = CacheSums::default();
+    for zone in site.counted.caches.iter() {
+        let sums: CacheSums = zone.counts.sums(VerdictSums::add);
+        for (all, one) in verdicts.iter_mut().zip(&sums) {
+            all.times.add_sums(&one.times);
+            all.responses += one.responses;
+        }
+    }
+    let requests = |group: &Group| -> u64 { group.servers(Instant::now()).iter().map(|of| of.counts.requests).sum() };
+    Point {
+        at: clock::steady(),
+        sums: cx.worker.shared_stats(),
+        verdicts,
+        tls: site.counted.tls.sums(TlsSums::add),
+        origin_requests: site.origins.groups.iter().map(|group| requests(group)).sum(),
+        zones: site.caches.zones.iter().map(|zone| zone_point(zone)).collect(),
+    }
+}
+
+fn zone_point(zone: &larder_cache::Zone) -> ZonePoint {
+    let stats = zone.stats();
+    let mut point =
+        ZonePoint { purged: stats.purged, evicted: stats.evicted, refused: stats.refused, written: 0, reads: 0 };
+    for shelf in zone.shelves().iter() {
+        let disk = shelf.stats();
+        point.written += disk.written;
+        point.reads += disk.read;
+    }
+    point
+}
+
+/// How many rows of what costs the origin most.
+const COSTLY_MAX: usize = 12;
+
+/// This moment. Rates are those of `recent`, times those of `minute`.
+fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
+    let site = cx.site();
+    let sums = cx.worker.shared_stats();
+    let found = cx.worker.shared.pressure.found();
+    let servers = origins(cx);
+    let (busy, waiting) = (servers.iter().map(|of| of.busy).sum::<u64>(), waiting(cx));
+    json!({
+        "time": clock::now().0 as f64 / 1000.0,
+        "process": {
+            "host": site.hostname,
+            "version": concat!("larder/", env!("CARGO_PKG_VERSION")),
+            "pid": std::process::id(),
+            "generation": site.loaded.generation,
+            "uptime_seconds": cx.worker.shared.dash.uptime().as_secs_f64(),
+        },
+        "requests": {
+            "total": sums.requests,
+            "per_second": recent.per_second(|point| point.sums.requests),
+            "bytes_per_second": recent.per_second(|point| point.sums.sent_bytes),
+        },
+        "connections": { "open": sums.active, "waiting": sums.waiting },
+        "cache": { "share": recent.share(), "per_second": recent.asked_per_second() },
+        "errors": {
+            "client_per_second": recent.per_second(|point| point.sums.client_errors),
+            "server_per_second": recent.per_second(|point| point.sums.server_errors),
+        },
+        "origin": {
+            "per_second": recent.per_second(|point| point.origin_requests),
+            "busy": busy,
+            "waiting": waiting,
+        },
+        "times": {
+            "cache": { "p50": minute.cache_quantile(0.5), "p99": minute.cache_quantile(0.99) },
+            "origin": { "p50": minute.origin_quantile(0.5), "p99": minute.origin_quantile(0.99) },
+        },
+        "memory": { "bytes": found.used, "bytes_max": found.cap, "stage": metrics::stage(found.stage) },
+        "tls": {
+            "handshakes_per_second": recent.per_second(|point| point.tls.done),
+            "resumed_share": minute.resumed_share(),
+            "certificates": certificates(cx),
+        },
+        "pages": {
+            "purged_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.purged).sum()),
+            "evicted_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.evicted).sum()),
+        },
+        "origins": servers.iter().map(Origin::to_json).collect::<Vec<_>>(),
+        "zones": zones(recent, cx),
+        "costly": cx.worker.shared.misses.summary(cx.now()).rows.iter().take(COSTLY_MAX).map(costly).collect::<Vec<_>>(),
+    })
+}
+
+fn costly(row: &Seen) -> Value {
+    json!({ "count": row.count, "reason": row.reason, "place": row.place, "example": &*row.example.url })
+}
+
+/// A server of a group of origins.
+struct Origin {
+    group: String,
+    server: String,
+    state: &'static str,
+    busy: u64,
+    busy_max: Option<u64>,
+    fails: u64,
+}
+
+impl Origin {
+    fn to_json(&self) -> Value {
+        let Self { group, server, state, busy, busy_max, fails } = self;
+        json!({ "group": group, "server": server, "state": state, "busy": busy, "busy_max": busy_max, "fails": fails })
+    }
+}
+
+fn origins(cx: &Cx) -> Vec<Origin> {
+    let mut all = Vec::new();
+    for group in &cx.site().origins.groups {
+        for of in &group.servers(Instant::now()) {
+            all.push(Origin {
+                group: group.name().to_owned(),
+                server: of.server.address.to_string(),
+                state: match of.state {
+                    ServerState::Up => "up",
+                    ServerState::Down => "down",
+                    ServerState::Unavailable => "unavailable",
+                },
+                busy: of.running as u64,
+                busy_max: Some(of.server.max_conns as u64).filter(|most| *most > 0),
+                fails: of.counts.fails,
+            });
+        }
+    }
+    all
+}
+
+/// Requests that wait for a server of a group.
+fn waiting(cx: &Cx) -> u64 {
+    cx.site().origins.groups.iter().map(|group| group.waiting() as u64).sum()
+}
+
+/// Each cache, and behind it its disks.
+fn zones(recent: &Span<'_>, cx: &Cx) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (place, zone) in cx.site().caches.zones.iter().enumerate() {
+        let stats = zone.stats();
+        all.push(json!({
+            "name": zone.name(),
+            "state": "memory",
+            "bytes": stats.bytes,
+            "bytes_max": stats.bytes_max,
+            "pages": stats.objects,
+            "evicted_per_second": recent.zone_per_second(place, |zone| zone.evicted),
+            "refused_per_second": recent.zone_per_second(place, |zone| zone.refused),
+            "written_per_second": recent.zone_per_second(place, |zone| zone.written),
+            "reads_per_second": recent.zone_per_second(place, |zone| zone.reads),
+        }));
+        for shelf in zone.shelves().iter() {
+            let disk = shelf.stats();
+            all.push(json!({
+                "name": shelf.dir().display().to_string(),
+                "state": metrics::state(disk.state),
+                "bytes": disk.bytes,
+                "bytes_max": disk.bytes_max,
+                "pages": disk.objects,
+            }));
+        }
+    }
+    all
+}
+
+fn certificates(cx: &Cx) -> Vec<Value> {
+    let now = cx.now().secs() as f64;
+    let ends = cx.site().certificates.iter();
+    ends.map(|one| json!({ "name": one.name, "days": (one.not_after as f64 - now) / 86_400.0 })).collect()
+}

@@ -1,0 +1,186 @@
+//! The dashboard of `larder_status`, in a real browser while a known load runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use larder_testkit::{Answer, Browser, Origin};
+use serde_json::Value;
+
+use crate::site::{Setup, Site, cached, eventually, text};
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:8m max_size=64m;
+    upstream php { server {ORIGIN}; }
+    server {
+        listen 127.0.0.1:{PORT};
+        server_name shop.test;
+        add_header X-Cache $upstream_cache_status;
+        location / { proxy_pass http://php; proxy_cache pages; proxy_cache_key $host$request_uri; proxy_cache_valid 200 1h; }
+        location /status { larder_status; }
+        location = /broken { return 500; }
+    }";
+
+fn start() -> (Site, Origin) {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    origin.answer("/cart", Answer::ok("cart").field("Set-Cookie", "PHPSESSID=1"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(SITE);
+    (site, origin)
+}
+
+/// What a browser sends for a page.
+const HTML: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+
+#[test]
+fn browsers_get_the_page_and_programs_the_json() {
+    let (site, _origin) = start();
+    let page = site.ask("GET", "/status", HTML);
+    assert_eq!((page.status, page.field("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    assert!(page.field("Content-Security-Policy").is_some_and(|policy| policy.starts_with("default-src 'none'")));
+    assert_eq!(text(&site.get("/status")), "[1,2,3,4,5,6,7,8,9]");
+    eventually("what was counted", || {
+        let now: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+        now["requests"]["per_second"].is_number()
+    });
+    let hour: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/hour"))).unwrap();
+    assert_eq!(hour["requests"].as_array().map(Vec::len), Some(360));
+    let explained = text(&site.get("/status/api/larder/1/explain?url=http%3A%2F%2Fshop.test%2Fcart"));
+    assert!(explained.starts_with("a miss") && explained.contains("/cart"), "{explained}");
+    for (query, status) in [("url=", 400), ("url=ftp://a/", 400), ("", 400)] {
+        assert_eq!(site.get(&format!("/status/api/larder/1/explain?{query}")).status, status, "{query}");
+    }
+    assert_eq!(site.ask("POST", "/status/api/larder/1/live", "Content-Length: 0\r\n").status, 405);
+}
+
+/// The events of a stream, by their times.
+fn events(site: &Site, is_over: &AtomicBool) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    let mut client = site.client();
+    client.send(b"GET /status/api/larder/1/live HTTP/1.0\r\nHost: shop.test\r\n\r\n").unwrap();
+    let mut event = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        match client.read_bytes(1) {
+            Ok(byte) if !byte.is_empty() => event.extend(byte),
+            _ => break,
+        }
+        if event.ends_with(b"\n\n") {
+            let told = String::from_utf8_lossy(&event).into_owned();
+            if let Some((_, data)) = told.split_once("data: ") {
+                let value: Value = serde_json::from_str(data).unwrap();
+                all.insert(value["time"].to_string(), value);
+            }
+            event.clear();
+        }
+    }
+    all
+}
+
+/// All numbers of the page, and their moment.
+const NUMBERS: &str = "JSON.stringify([document.body.dataset.time, Object.fromEntries(Array.from(\
+     document.querySelectorAll('[data-key]'), place => [place.dataset.key, place.dataset.value]))])";
+
+#[test]
+fn the_page_shows_the_numbers_of_the_json_while_a_load_runs() {
+    let (site, _origin) = start();
+    let address = site.setup().address();
+    site.get_until("/page", "the page to be stored", |response| cached(response) == "HIT");
+    let is_over = AtomicBool::new(false);
+    let browser = Browser::start();
+    thread::scope(|scope| {
+        let events = scope.spawn(|| events(&site, &is_over));
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                for path in ["/page", "/page", "/page", "/cart", "/broken", "/none/"] {
+                    site.get(path);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        browser.open(&format!("http://{address}/status"));
+        let is_live = || browser.says("document.getElementById('state').textContent") == "live";
+        eventually("the stream", is_live);
+        eventually("rates of some seconds", || {
+            browser.says("document.body.dataset.time > 0 && Number(document.querySelector('[data-key=\"cache.share\"]').dataset.value) > 0.3") == "true"
+        });
+        eventually("rows", || browser.has("#costly tbody button"));
+        let mut shown = Vec::new();
+        for _ in 0..4 {
+            shown.push(browser.says(NUMBERS));
+            thread::sleep(Duration::from_millis(700));
+        }
+        by_keyboard(&browser);
+        pictures(&browser);
+        is_over.store(true, Ordering::Relaxed);
+        let events = events.join().unwrap();
+        let mut compared = 0;
+        for shown in shown {
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            let Some(event) = events.get(shown[0].as_str().unwrap_or_default()) else { continue };
+            for (key, value) in shown[1].as_object().unwrap() {
+                let told = key.split('.').fold(event, |value, name| &value[name]);
+                let told = match told {
+                    Value::Null => String::new(),
+                    Value::String(text) => text.clone(),
+                    number => number.to_string(),
+                };
+                let value = value.as_str().unwrap_or_default();
+                let numbers = value.parse::<f64>().ok().zip(told.parse::<f64>().ok());
+                // The reader of JSON here is off by a last digit now and then.
+                let same = numbers.map_or(value == told, |(page, told)| (page - told).abs() <= told.abs() * 1e-12);
+                assert!(same, "{key}: the page has {value}, the JSON {told}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 20, "{compared} numbers were compared");
+    });
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+/// What can be used is reached by Tab, and works.
+fn by_keyboard(browser: &Browser) {
+    let (tab, enter) = ("\u{e004}", "\u{e007}");
+    let mut reached = Vec::new();
+    for _ in 0..12 {
+        browser.press(tab);
+        reached.push(browser.says("document.activeElement.id || document.activeElement.textContent"));
+    }
+    for wanted in ["theme", "Explain", "url", "cookie"] {
+        assert!(reached.iter().any(|one| one == wanted), "{wanted} in {reached:?}");
+    }
+    browser.fill("#url", "http://shop.test/cart");
+    browser.press(enter);
+    eventually("the explanation", || {
+        browser.says("document.getElementById('explained').textContent").contains("location")
+    });
+    assert!(browser.says("document.getElementById('explained').textContent").contains("Set-Cookie"));
+}
+
+/// On a phone nothing is wider than the window. With `UPDATE_PICTURES` the pictures of the manual are made anew, with some minutes
+/// in the graphs.
+fn pictures(browser: &Browser) {
+    let is_to_write = std::env::var_os("UPDATE_PICTURES").is_some();
+    if is_to_write {
+        thread::sleep(Duration::from_secs(150));
+    }
+    browser.resize(390, 844);
+    eventually("a narrow window", || browser.says("innerWidth < 600") == "true");
+    let width = browser.says("document.documentElement.scrollWidth <= innerWidth");
+    assert_eq!(width, "true", "{}", browser.says("document.documentElement.scrollWidth + ' ' + innerWidth"));
+    browser.resize(1280, 1900);
+    eventually("a wide window", || browser.says("innerWidth > 1000") == "true");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/img");
+    for name in ["light", "dark"] {
+        browser.says(&format!("document.documentElement.dataset.theme = '{name}'"));
+        let picture = STANDARD.decode(browser.picture()).expect("it is base64");
+        assert!(picture.starts_with(b"\x89PNG"), "a picture");
+        if is_to_write {
+            fs::write(folder.join(format!("dashboard-{name}.png")), picture).unwrap();
+        }
+    }
+}
