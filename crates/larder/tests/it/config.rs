@@ -43,7 +43,7 @@ fn versions_are_said_as_nginx_says_them() {
 fn a_word_that_means_nothing_is_refused() {
     for (arguments, message) in [
         (&["-x"][..], "invalid option: \"x\""),
-        (&["start"][..], "invalid option: \"start\""),
+        (&["start"][..], "unknown command: \"start\""),
         (&["-c"][..], "option \"-c\" requires file name"),
         (&["-s", "restart"][..], "invalid option: \"-s restart\""),
         (&["serve", "/tmp", "--listen", "here"][..], "\"here\" is not an address to listen at"),
