@@ -1,6 +1,7 @@
 //! The larder binary: command line in, exit code out.
 
 mod account;
+mod amounts;
 mod ask;
 mod ask_socket;
 mod cache;
@@ -43,6 +44,7 @@ mod sockets;
 mod spawn;
 mod supervise;
 mod tell_socket;
+mod terminal;
 mod told;
 mod transaction_log;
 mod unit;

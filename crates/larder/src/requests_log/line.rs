@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::seen::Seen;
+use crate::amounts::{duration, size};
 use crate::vsl::quote::{self, Quoting};
 
 /// How lines look.
@@ -100,32 +101,6 @@ fn at(seconds: f64) -> Option<Timestamp> {
     Timestamp::from_microsecond((seconds * 1e6).round() as i64).ok()
 }
 
-/// Three digits at most before the point.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        ..0.000_999_5 => format!("{:.0}us", seconds * 1e6),
-        ..0.009_95 => format!("{:.1}ms", seconds * 1e3),
-        ..0.999_5 => format!("{:.0}ms", seconds * 1e3),
-        ..9.95 => format!("{seconds:.1}s"),
-        _ => format!("{seconds:.0}s"),
-    }
-}
-
-fn size(bytes: u64) -> String {
-    let mut left = bytes as f64;
-    for unit in ["", "k", "M", "G", "T"] {
-        if left < 999.5 || unit == "T" {
-            return if unit.is_empty() || left >= 9.95 {
-                format!("{left:.0}{unit}")
-            } else {
-                format!("{left:.1}{unit}")
-            };
-        }
-        left /= 1024.0;
-    }
-    String::new()
-}
-
 fn colour_of_status(status: u16) -> &'static str {
     match status {
         500.. => RED,
@@ -197,25 +172,5 @@ mod tests {
             "reason": "not stored yet", "origin": "10.0.0.1:9000", "origin_seconds": 0.0441, "errors": ["it broke"],
         });
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn times_and_sizes_are_short() {
-        for (seconds, expected) in [
-            (0.0, "0us"),
-            (0.000_25, "250us"),
-            (0.001_5, "1.5ms"),
-            (0.045, "45ms"),
-            (0.9994, "999ms"),
-            (0.9996, "1.0s"),
-            (61.0, "61s"),
-        ] {
-            assert_eq!(duration(seconds), expected);
-        }
-        for (bytes, expected) in
-            [(0, "0"), (999, "999"), (1000, "1.0k"), (12_595, "12k"), (5_242_880, "5.0M"), (u64::MAX, "16777216T")]
-        {
-            assert_eq!(size(bytes), expected);
-        }
     }
 }
