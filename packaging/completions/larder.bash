@@ -3,7 +3,7 @@ _larder() {
     local cur prev words cword
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands='serve check cache why explain purge log doctor import varnishd varnishstat varnishlog varnishncsa help'
+    local commands='serve check cache why explain purge top log doctor import varnishd varnishstat varnishlog varnishncsa help'
     case $prev in
     -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
     -c | -e | -f | --pid) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -17,6 +17,7 @@ _larder() {
     why) options='--json -p -c --pid -n --listen' ;;
     explain) options='-X -H --from --json -p -c --pid -n --listen' ;;
     purge) options='--tag --prefix --match --host --ban --all --soft --zone -p -c --pid -n --listen' ;;
+    top) options='--json -p -c --pid -n --listen' ;;
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c --pid -n -r' ;;
     doctor) options='--json --no-disk-test --root -p -c -g' ;;
     import) options='nginx varnish --json --root --write -c' ;;

@@ -25,7 +25,7 @@ use crate::pressure::Stage;
 use crate::probes;
 use crate::refiller;
 use crate::resolvers;
-use crate::site::{Handler, Site};
+use crate::site::Site;
 use crate::status;
 use crate::worker::{self, Worker};
 use crate::zones;
@@ -66,6 +66,8 @@ pub enum Command {
     Explain(Box<(Question, Summary)>, sync::mpsc::Sender<Result<Explanation, String>>),
     /// Tell the cache zones.
     Zones(sync::mpsc::Sender<Vec<Arc<Zone>>>),
+    /// What it does now, as JSON.
+    Now(sync::mpsc::Sender<String>),
     /// Accept no more connections, and end when all requests are done.
     Quit,
     /// End now.
@@ -170,6 +172,9 @@ impl Thread {
                 Some(Command::Explain(asked, answer)) => {
                     let (question, seen) = &*asked;
                     let _ = answer.send(explain::explain(question, seen, &self.worker));
+                }
+                Some(Command::Now(answer)) => {
+                    let _ = answer.send(status::now(&self.worker.cx()).to_string());
                 }
                 Some(Command::Zones(answer)) => {
                     let _ = answer.send(self.worker.cx().site().caches.zones.clone());
@@ -286,9 +291,7 @@ impl Thread {
             self.worker.kept.borrow_mut().tidy(kept_bytes_max(self.shared.workers.pressure.found().stage), now);
             if self.number == 0 {
                 zones::keep_house(&cx.site().caches.zones, now);
-                if cx.site().locations.iter().any(|loc| matches!(loc.handler, Handler::Status | Handler::Admin)) {
-                    status::tick(&cx, now);
-                }
+                status::tick(&cx, now);
             }
         }
         say_what_ran_out(&mut self.running_out, &cx);

@@ -32,7 +32,7 @@ pub enum Command {
     Serve(Serve),
     /// `cache ...`: look at what is on disk, or drop it.
     Cache(Cache),
-    /// `why ...`, `explain ...`, `purge ...`: ask a running server about itself, or to purge.
+    /// `why ...`, `explain ...`, `purge ...`, `top ...`: ask a running server about itself, or to purge.
     Ask(Ask),
     /// `log ...`: follow the requests of a running server.
     Log(Log),
@@ -177,7 +177,7 @@ pub enum CliError {
     /// `--listen` with something else than an address.
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
-    /// Options of `why`, `explain` and `purge` that cannot be.
+    /// Options of `why`, `explain`, `purge` and `top` that cannot be.
     #[error("{1}")]
     Ask(Verb, AskError),
     /// Options of `log` that cannot be.

@@ -46,6 +46,7 @@ mod supervise;
 mod tell_socket;
 mod terminal;
 mod told;
+mod top;
 mod transaction_log;
 mod unit;
 mod upgrade;
@@ -59,6 +60,7 @@ mod vsl;
 
 use std::process::ExitCode;
 
+use crate::ask::options::What;
 use crate::cli::{CliError, Command};
 use crate::daemon::Waiting;
 use crate::invocation::Invocation;
@@ -91,6 +93,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
+        Ok(Command::Ask(asked)) if asked.what == What::Now => top::run(&asked),
         Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Doctor(asked)) => doctor::run(&asked),

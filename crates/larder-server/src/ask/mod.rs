@@ -1,4 +1,5 @@
-//! The socket at which a running server is asked about itself, `larder why`, `larder explain`, and to purge, `larder purge`.
+//! The socket at which a running server is asked about itself, `larder why`, `larder explain`, `larder top`, and to purge,
+//! `larder purge`.
 //!
 //! ```text
 //! socket --a thread each--> Desk --Command--> a worker, or all --text--> whoever asked
@@ -47,6 +48,8 @@ enum Form {
 enum Question {
     /// Why requests of the last minutes were no hits.
     Why(Form),
+    /// What the server does now.
+    Now,
     /// What would be done with a request.
     Explain(Form, explain::Question),
     /// That pages be purged.
@@ -81,6 +84,7 @@ impl Desk {
     fn answer(&self, question: &str) -> Result<String, Refused> {
         match Question::parse(question)? {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
+            Question::Now => self.now(),
             Question::Purge(form, wanted) => {
                 let done = purge::purge(&wanted, &self.zones()?).map_err(Refused::Wrong)?;
                 let line = said::line(&wanted.said(), &done);
@@ -102,6 +106,13 @@ impl Desk {
         let (answer, answers) = mpsc::channel();
         let worker = self.workers.lock().first().cloned().ok_or(Refused::Ending)?;
         worker.send(Command::Zones(answer)).map_err(|_| Refused::Ending)?;
+        answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)
+    }
+
+    fn now(&self) -> Result<String, Refused> {
+        let (answer, answers) = mpsc::channel();
+        let worker = self.workers.lock().first().cloned().ok_or(Refused::Ending)?;
+        worker.send(Command::Now(answer)).map_err(|_| Refused::Ending)?;
         answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)
     }
 
@@ -148,6 +159,7 @@ impl Question {
         };
         match what {
             Some("why") => Ok(Self::Why(form)),
+            Some("now") if form == Form::Json => Ok(Self::Now),
             Some("purge") => Ok(Self::Purge(form, Wanted::parse(rest).map_err(Refused::Wrong)?)),
             Some("explain") => Ok(Self::Explain(form, explain::Question::parse(rest).map_err(Refused::Wrong)?)),
             _ => Err(unknown()),

@@ -16,7 +16,7 @@ pub const VERSIONS: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 /// The versions of our own.
 const OWN_VERSIONS: [u8; 1] = [1];
 
-pub use now::{event, tick};
+pub use now::{event, now, tick};
 
 /// The dashboard, for browsers.
 pub const PAGE: &str = include_str!("page.html");

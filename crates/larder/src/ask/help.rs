@@ -1,4 +1,4 @@
-//! What `larder why -h`, `larder explain -h` and `larder purge -h` print.
+//! What `larder why -h`, `larder explain -h`, `larder purge -h` and `larder top -h` print.
 
 use super::options::Verb;
 
@@ -8,6 +8,7 @@ pub fn text(verb: Verb) -> String {
         Verb::Why => WHY,
         Verb::Explain => EXPLAIN,
         Verb::Purge => PURGE,
+        Verb::Top => TOP,
     };
     format!("{own}{SERVER}")
 }
@@ -45,6 +46,12 @@ Pages, each as often as wanted:
   --all             : all
   --soft            : they are stale, and not gone
   --zone ZONE       : in this zone alone, or in several; without it in all
+
+";
+
+const TOP: &str = "\
+Usage: larder top [options]
+Shows what the running server does, refreshed each second; q ends it. Without a terminal, once.
 
 ";
 

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
+pub enum AskError {
     /// The configuration that says where the pid file is cannot be used.
     #[error("{}", .0.rendered.trim_end())]
     Rejected(#[from] Rejected),
@@ -86,10 +86,13 @@ pub fn run(asked: &Ask) -> ExitCode {
     }
 }
 
-fn answer(asked: &Ask) -> Result<String, AskError> {
+/// The answer.
+pub fn answer(asked: &Ask) -> Result<String, AskError> {
     let form = if asked.json { "json" } else { "text" };
     let question = match &asked.what {
         What::Why => format!("larder 1 why {form}\n"),
+        // What is shown of it is ours.
+        What::Now => "larder 1 now json\n".to_owned(),
         // The last line says that it is whole.
         What::Purge { lines } => format!("larder 1 purge {form}\n{}\nend\n", lines.join("\n")),
         What::Explain { url, method, from, fields } => {

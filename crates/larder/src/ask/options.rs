@@ -1,4 +1,4 @@
-//! The options of `larder why`, `larder explain` and `larder purge`.
+//! The options of `larder why`, `larder explain`, `larder purge` and `larder top`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -34,6 +34,8 @@ pub enum What {
         /// `-H`, each `Name: value`.
         fields: Vec<String>,
     },
+    /// What it does now: `larder top`.
+    Now,
     /// That it purges pages: `larder purge`.
     Purge {
         /// Which, and how: each an option and its value, as the server reads them.
@@ -50,6 +52,8 @@ pub enum Verb {
     Explain,
     /// `purge`
     Purge,
+    /// `top`
+    Top,
 }
 
 impl Verb {
@@ -59,6 +63,7 @@ impl Verb {
             Self::Why => "why",
             Self::Explain => "explain",
             Self::Purge => "purge",
+            Self::Top => "top",
         }
     }
 
@@ -68,6 +73,7 @@ impl Verb {
             "why" => Some(Self::Why),
             "explain" => Some(Self::Explain),
             "purge" => Some(Self::Purge),
+            "top" => Some(Self::Top),
             _ => None,
         }
     }
@@ -190,6 +196,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
         Verb::Explain => What::Explain { url: url.ok_or(OptionsError::NoUrl)?, method, from, fields },
         Verb::Purge => What::Purge { lines: whole(lines)? },
         Verb::Why => What::Why,
+        Verb::Top => What::Now,
     };
     Ok(Some(Ask { what, place, json }))
 }
@@ -219,7 +226,7 @@ fn whole(lines: Vec<String>) -> Result<Vec<String>, OptionsError> {
 /// The error about a word that is no option of the verb.
 fn unknown(word: String, verb: Verb) -> OptionsError {
     let of_verb: &[&str] = match verb {
-        Verb::Why => &[],
+        Verb::Why | Verb::Top => &[],
         Verb::Explain => &["--from"],
         Verb::Purge => &OF_PURGES.map(|(option, ..)| option),
     };

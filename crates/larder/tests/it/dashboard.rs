@@ -1,4 +1,4 @@
-//! The dashboard of `larder_status`, in a real browser while a known load runs.
+//! The dashboard of `larder_status`, in a real browser while a known load runs, and in a terminal by `larder top`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Answer, Browser, Origin};
+use larder_testkit::{Answer, Browser, Origin, text_of};
 use serde_json::Value;
 
 use crate::site::{Setup, Site, cached, eventually, text};
@@ -183,4 +183,26 @@ fn pictures(browser: &Browser) {
             fs::write(folder.join(format!("dashboard-{name}.png")), picture).unwrap();
         }
     }
+}
+
+#[test]
+fn the_same_is_shown_in_a_terminal() {
+    let (site, _origin) = start();
+    site.get_until("/page", "the page to be stored", |response| cached(response) == "HIT");
+    let told = |options: &[&str]| {
+        let output = site.setup().larder_words(&[&["top"], options].concat());
+        assert!(output.status.success(), "{}", text_of(&output.stderr));
+        text_of(&output.stdout)
+    };
+    eventually("rates", || {
+        let now: Value = serde_json::from_str(&told(&["--json"])).unwrap();
+        now["requests"]["per_second"].is_number() && now["requests"]["total"].as_u64() >= Some(2)
+    });
+    let shown = told(&[]);
+    for line in ["requests/s ", "from cache ", "STATE         BUSY   MOST FAILURES  ORIGIN\nup ", "  pages\n"] {
+        assert!(shown.contains(line), "{line:?} in\n{shown}");
+    }
+    assert!(shown.contains("not stored yet, shop.test /, /page"), "{shown}");
+    let wrong = site.setup().larder_words(&["top", "--all"]);
+    assert!(text_of(&wrong.stderr).contains("\"larder top -h\" shows what can be asked for"));
 }

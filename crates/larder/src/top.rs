@@ -1,0 +1,194 @@
+//! `larder top`: what the dashboard of a running server shows, in a terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::amounts::{duration, size};
+use crate::ask;
+use crate::ask::options::Ask;
+use crate::terminal::{self, Key, Terminal};
+
+/// Shows it until somebody types q; once without a terminal, and as JSON with `--json`.
+pub fn run(asked: &Ask) -> ExitCode {
+    let first = match ask::answer(asked) {
+        Ok(first) => first,
+        Err(error) => {
+            eprintln!("larder: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let shown = match asked.json {
+        true => io::stdout().write_all(format!("{first}\n").as_bytes()).map_err(|error| error.to_string()),
+        false if !io::stdout().is_terminal() => {
+            let text = lines(&read(&first)).join("\n");
+            io::stdout().write_all(format!("{text}\n").as_bytes()).map_err(|error| error.to_string())
+        }
+        false => watch(asked, &first),
+    };
+    match shown {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("larder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn watch(asked: &Ask, first: &str) -> Result<(), String> {
+    let _terminal = Terminal::take().map_err(|error| format!("the terminal cannot be set: {error}"))?;
+    let mut shown = lines(&read(first));
+    loop {
+        draw(&shown).map_err(|error| format!("the terminal cannot be written: {error}"))?;
+        match terminal::key().map_err(|error| format!("the terminal cannot be read: {error}"))? {
+            Key::End => return Ok(()),
+            Key::None => {}
+            Key::Other | Key::Down(_) | Key::Up(_) => continue,
+        }
+        shown = match ask::answer(asked) {
+            Ok(told) => lines(&read(&told)),
+            Err(error) => vec![error.to_string()],
+        };
+    }
+}
+
+/// Draws the screen from its first row. Lines that are too long for the terminal are cut off by it.
+fn draw(lines: &[String]) -> io::Result<()> {
+    let mut text = "\x1b[H".to_owned();
+    for line in lines.iter().take(terminal::rows().saturating_sub(1)) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{line}\x1b[K\r\n");
+    }
+    text.push_str("\x1b[Jq: end");
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn read(told: &str) -> Value {
+    // A server of another version: what is not there is not shown.
+    serde_json::from_str(told).unwrap_or(Value::Null)
+}
+
+/// What is told, in lines.
+fn lines(now: &Value) -> Vec<String> {
+    let at = |path: &str| path.split('.').fold(now, |value, name| &value[name]);
+    let number = |path: &str| at(path).as_f64();
+    let rate = |path: &str| rate(number(path));
+    let share = |path: &str| number(path).map_or_else(none, |share| format!("{:.1} %", share * 100.0));
+    let time = |path: &str| number(path).map_or_else(none, duration);
+    let bytes = |path: &str| number(path).map_or_else(none, |bytes| size(bytes as u64));
+    let text = |path: &str| plain(at(path));
+    let mut lines = vec![
+        format!(
+            "{} on {}, process {}, up {} s, configuration {}",
+            text("process.version"),
+            text("process.host"),
+            text("process.pid"),
+            number("process.uptime_seconds").map_or_else(none, |seconds| format!("{seconds:.0}")),
+            text("process.generation"),
+        ),
+        String::new(),
+        format!(
+            "requests/s {:>10}   {}/s, {} connections",
+            rate("requests.per_second"),
+            bytes("requests.bytes_per_second"),
+            text("connections.open"),
+        ),
+        format!("from cache {:>10}   of {}/s", share("cache.share"), rate("cache.per_second")),
+        format!(
+            "to origins {:>10}/s {} there now, {} waiting",
+            rate("origin.per_second"),
+            text("origin.busy"),
+            text("origin.waiting"),
+        ),
+        format!("errors/s   {:>10}   4xx: {}", rate("errors.server_per_second"), rate("errors.client_per_second")),
+        format!("cache      {:>10}   99 % within {}", time("times.cache.p50"), time("times.cache.p99")),
+        format!("origin     {:>10}   99 % within {}", time("times.origin.p50"), time("times.origin.p99")),
+        format!(
+            "memory     {:>10}   of {}, {}",
+            bytes("memory.bytes"),
+            bytes("memory.bytes_max"),
+            text("memory.stage")
+        ),
+        format!("TLS        {:>10}/s {} resumed", rate("tls.handshakes_per_second"), share("tls.resumed_share"),),
+    ];
+    let mut table = |head: String, rows: &Value, line: &dyn Fn(&Value) -> String| {
+        let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+        if !rows.is_empty() {
+            lines.extend([String::new(), head]);
+            lines.extend(rows.iter().map(line));
+        }
+    };
+    table(format!("{:>8}  WHY NO HIT, WHERE, SUCH AS", "REQUESTS"), at("costly"), &|row| {
+        let count = plain(&row["count"]);
+        format!("{count:>8}  {}, {}, {}", plain(&row["reason"]), plain(&row["place"]), plain(&row["example"]))
+    });
+    table(format!("{:11} {:>6} {:>6} {:>8}  ORIGIN", "STATE", "BUSY", "MOST", "FAILURES"), at("origins"), &|row| {
+        let [state, busy, most, fails] = ["state", "busy", "busy_max", "fails"].map(|name| plain(&row[name]));
+        format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}", plain(&row["group"]), plain(&row["server"]))
+    });
+    table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), &|row| {
+        let [used, most] = ["bytes", "bytes_max"].map(|name| row[name].as_u64().map_or_else(none, size));
+        format!("{:11} {used:>6} {most:>6} {:>8}  {}", plain(&row["state"]), plain(&row["pages"]), plain(&row["name"]))
+    });
+    lines
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// How often a second.
+fn rate(number: Option<f64>) -> String {
+    match number {
+        None => none(),
+        Some(few) if few < 9.95 => format!("{few:.1}"),
+        Some(many) => format!("{many:.0}"),
+    }
+}
+
+/// A value without what a terminal obeys.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => none(),
+        Value::String(text) => text.chars().map(|char| if char.is_control() { '?' } else { char }).collect(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_told_is_shown_and_what_is_not_is_a_dash() {
+        let now = json!({
+            "process": { "version": "larder/1", "host": "a", "pid": 7, "uptime_seconds": 12.6, "generation": 2 },
+            "requests": { "per_second": 257.2, "bytes_per_second": 46_080.0 },
+            "connections": { "open": 3 },
+            "cache": { "share": 0.8, "per_second": 9.04 },
+            "times": { "cache": { "p50": 0.000_088, "p99": null } },
+            "costly": [{ "count": 12, "reason": "Set-Cookie", "place": "a /", "example": "/x\u{1b}[1m" }],
+            "zones": [{ "name": "pages", "state": "memory", "bytes": 3379, "bytes_max": 1_048_576, "pages": 2 }],
+        });
+        let shown = lines(&now);
+        for (line, expected) in [
+            (0, "larder/1 on a, process 7, up 13 s, configuration 2"),
+            (2, "requests/s        257   45k/s, 3 connections"),
+            (3, "from cache     80.0 %   of 9.0/s"),
+            (4, "to origins          -/s - there now, - waiting"),
+            (6, "cache            88us   99 % within -"),
+            (11, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
+            (12, "      12  Set-Cookie, a /, /x?[1m"),
+            (14, "STATE         USED     OF    PAGES  CACHE"),
+            (15, "memory        3.3k   1.0M        2  pages"),
+        ] {
+            assert_eq!(shown[line], expected);
+        }
+        assert_eq!((shown.len(), lines(&Value::Null).len()), (16, 10));
+    }
+}
