@@ -85,7 +85,7 @@ fn way(ex: &Exchange, cx: &Cx) -> Option<Way> {
 
 fn is_stored(ex: &Exchange) -> bool {
     match ex.upstream.cache_status {
-        Some(CacheStatus::Miss | CacheStatus::Bypass | CacheStatus::Expired) => reasons::is_stored(ex),
+        Some(CacheStatus::Miss | CacheStatus::Bypass | CacheStatus::Expired) => ex.upstream.is_stored,
         Some(CacheStatus::Revalidated) => true,
         Some(CacheStatus::Hit | CacheStatus::Stale | CacheStatus::Updating) | None => false,
     }

@@ -33,11 +33,11 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         _ if is_guarded(ex) => {
             let why = walked(ex, cx).unwrap_or_else(|| reasons::of_answer(ex, cx).into_owned());
             match ex.upstream.cache_status {
-                Some(CacheStatus::Bypass) if reasons::is_stored(ex) => format!("bypassed, and stored anew: {why}"),
+                Some(CacheStatus::Bypass) if ex.upstream.is_stored => format!("bypassed, and stored anew: {why}"),
                 _ => format!("{NOT_CACHED}{why}"),
             }
         }
-        Some(CacheStatus::Miss | CacheStatus::Expired) if reasons::is_stored(ex) => {
+        Some(CacheStatus::Miss | CacheStatus::Expired) if ex.upstream.is_stored => {
             let what = if ex.upstream.part == Part::Asked { "the part" } else { "the answer" };
             format!("a miss: {}; {what} is stored", reasons::of_answer(ex, cx))
         }

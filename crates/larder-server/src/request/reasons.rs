@@ -51,11 +51,6 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
 /// The reason where an origin has failed.
 pub const NO_ANSWER: &str = "the origin gave no answer";
 
-/// Whether the answer that has come is being stored, as far as its head tells.
-pub fn is_stored(ex: &Exchange) -> bool {
-    ex.upstream.is_stored
-}
-
 /// The server and the location of a request; behind a VCL that serves alone, its host.
 pub fn place(ex: &Exchange, cx: &Cx) -> String {
     let mut place = String::new();

@@ -29,7 +29,7 @@ use crate::refill::Page;
 use crate::site::{Handler, Listener, Origin, Site, Target};
 use crate::worker::Worker;
 
-use super::{Content, Slow, Step, files, reasons, receive};
+use super::{Content, Slow, Step, files, receive};
 
 /// What has come of a page.
 pub enum Outcome {
@@ -100,7 +100,7 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
         }
         Some(_) => {}
     }
-    let is_stored = ex.upstream.cache_status == Some(CacheStatus::Revalidated) || reasons::is_stored(ex);
+    let is_stored = ex.upstream.cache_status == Some(CacheStatus::Revalidated) || ex.upstream.is_stored;
     let Some(zone) = zone(ex, cx).filter(|_| is_stored) else {
         refill.succeeded(origin);
         // Nobody waits for the rest of it.
