@@ -5,6 +5,7 @@
 use std::fmt::{Display, Write};
 
 use larder_cache::ZoneStats;
+use larder_origin::ServerState;
 use larder_store::{DiskState, DiskStats};
 
 use crate::context::Cx;
@@ -284,6 +285,15 @@ const DISK: [Metric<DiskStats>; 17] = [
         vec![("", disk.corrupt)]
     }),
 ];
+
+/// Whether a server is asked, in a word.
+pub fn server_state(state: ServerState) -> &'static str {
+    match state {
+        ServerState::Up => "up",
+        ServerState::Down => "down",
+        ServerState::Unavailable => "unavailable",
+    }
+}
 
 /// What a disk does, in a word.
 pub fn state(state: DiskState) -> &'static str {

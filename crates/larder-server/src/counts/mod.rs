@@ -13,7 +13,9 @@ use parking_lot::Mutex;
 
 pub use times::{BOUNDS_MICROS, TimeSums, Times};
 pub use tls::{TlsSums, TlsTraffic};
-pub use traffic::{CacheSums, CacheTraffic, Finished, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums};
+pub use traffic::{
+    CacheSums, CacheTraffic, FROM_CACHE, FROM_ORIGIN, Finished, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums,
+};
 
 /// The counts of each worker.
 #[derive(Debug)]
@@ -36,10 +38,15 @@ impl<T: Default> PerWorker<T> {
     }
 
     /// Those of all workers, added up.
-    pub fn sums<S: Default>(&self, mut add: impl FnMut(&mut S, &T)) -> S {
+    pub fn sums<S: Default>(&self, add: impl FnMut(&mut S, &T)) -> S {
         let mut sums = S::default();
-        self.0.lock().iter().for_each(|counts| add(&mut sums, counts));
+        self.add_to(&mut sums, add);
         sums
+    }
+
+    /// Adds those of all workers to `sums`.
+    fn add_to<S>(&self, sums: &mut S, mut add: impl FnMut(&mut S, &T)) {
+        self.0.lock().iter().for_each(|counts| add(sums, counts));
     }
 }
 
@@ -133,6 +140,13 @@ impl AllZones {
     pub fn resolver(&mut self, name: &str, before: &Self) -> Arc<ResolverCounts> {
         let counts = self.resolvers.entry(name.to_owned());
         Arc::clone(counts.or_insert_with(|| before.resolvers.get(name).cloned().unwrap_or_default()))
+    }
+
+    /// Those of all caches together, and of requests that ask none.
+    pub fn verdicts(&self) -> CacheSums {
+        let mut all = CacheSums::default();
+        self.caches.iter().for_each(|zone| zone.counts.add_to(&mut all, VerdictSums::add));
+        all
     }
 
     /// The counts of the worker `number`.

@@ -38,6 +38,11 @@ pub const VERDICTS: [(Verdict, &str); 8] = [
     (Verdict::Bypass, "bypass"),
 ];
 
+/// The verdicts of pages that came from a cache.
+pub const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
+/// The verdicts of pages that came from an origin.
+pub const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
+
 /// A request that is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
@@ -217,6 +222,16 @@ impl VerdictSums {
 mod tests {
     use super::*;
 
+    const HIT: Finished = Finished {
+        verdict: Verdict::Hit,
+        status: Some(200),
+        received: 10,
+        sent: 100,
+        page_bytes: 80,
+        is_stored: false,
+        took_micros: Some(30),
+    };
+
     #[test]
     fn verdicts_are_counted_in_their_order() {
         for (place, (verdict, name)) in VERDICTS.into_iter().enumerate() {
@@ -227,18 +242,9 @@ mod tests {
     #[test]
     fn a_request_is_counted_by_what_was_sent() {
         let traffic = Traffic::default();
-        let request = Finished {
-            verdict: Verdict::Hit,
-            status: Some(200),
-            received: 10,
-            sent: 100,
-            page_bytes: 80,
-            is_stored: false,
-            took_micros: Some(30),
-        };
         for status in [Some(200), Some(200), Some(404), Some(999), None, Some(99), Some(1000)] {
             traffic.requests.add(1);
-            traffic.finished(&Finished { status, ..request });
+            traffic.finished(&Finished { status, ..HIT });
         }
         let mut sums = TrafficSums::default();
         sums.add(&traffic);
@@ -252,18 +258,9 @@ mod tests {
     #[test]
     fn a_cache_counts_by_its_verdict() {
         let traffic = CacheTraffic::default();
-        let hit = Finished {
-            verdict: Verdict::Hit,
-            status: Some(200),
-            received: 10,
-            sent: 100,
-            page_bytes: 80,
-            is_stored: false,
-            took_micros: Some(30),
-        };
-        traffic.finished(&hit);
-        traffic.finished(&Finished { verdict: Verdict::Miss, is_stored: true, ..hit });
-        traffic.finished(&Finished { verdict: Verdict::Miss, status: None, took_micros: None, page_bytes: 0, ..hit });
+        traffic.finished(&HIT);
+        traffic.finished(&Finished { verdict: Verdict::Miss, is_stored: true, ..HIT });
+        traffic.finished(&Finished { verdict: Verdict::Miss, status: None, took_micros: None, page_bytes: 0, ..HIT });
         let mut sums = CacheSums::default();
         VerdictSums::add(&mut sums, &traffic);
         let counted = |verdict: Verdict| {

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use crate::counts::{CacheSums, TimeSums, TlsSums, Verdict};
+use crate::counts::{CacheSums, FROM_CACHE, FROM_ORIGIN, TimeSums, TlsSums, Verdict};
 use crate::stats::Sums;
-
-/// The verdicts of pages that came from a cache, and of those that came from an origin.
-const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
-const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
 
 /// What was counted until a moment.
 #[derive(Clone, Debug, Default)]

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use larder_http::Time;
-use larder_origin::{Group, ServerState};
+use larder_origin::Group;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clock;
 use crate::context::Cx;
-use crate::counts::{CacheSums, TlsSums, VerdictSums};
+use crate::counts::TlsSums;
 use crate::dash::{Point, Span, ZonePoint};
 use crate::metrics;
 use crate::misses::Seen;
@@ -35,19 +35,11 @@ pub fn now(cx: &Cx) -> Value {
 
 fn point(cx: &Cx) -> Point {
     let site = cx.site();
-    let mut verdicts = CacheSums::default();
-    for zone in site.counted.caches.iter() {
-        let sums: CacheSums = zone.counts.sums(VerdictSums::add);
-        for (all, one) in verdicts.iter_mut().zip(&sums) {
-            all.times.add_sums(&one.times);
-            all.responses += one.responses;
-        }
-    }
     let requests = |group: &Group| -> u64 { group.servers(Instant::now()).iter().map(|of| of.counts.requests).sum() };
     Point {
         at: clock::steady(),
         sums: cx.worker.shared_stats(),
-        verdicts,
+        verdicts: site.counted.verdicts(),
         tls: site.counted.tls.sums(TlsSums::add),
         origin_requests: site.origins.groups.iter().map(|group| requests(group)).sum(),
         zones: site.caches.zones.iter().map(|zone| zone_point(zone)).collect(),
@@ -149,11 +141,7 @@ fn origins(cx: &Cx) -> Vec<Origin> {
             all.push(Origin {
                 group: group.name().to_owned(),
                 server: of.server.address.to_string(),
-                state: match of.state {
-                    ServerState::Up => "up",
-                    ServerState::Down => "down",
-                    ServerState::Unavailable => "unavailable",
-                },
+                state: metrics::server_state(of.state),
                 busy: of.running as u64,
                 busy_max: Some(of.server.max_conns as u64).filter(|most| *most > 0),
                 fails: of.counts.fails,

@@ -2,22 +2,21 @@
 
 use std::time::Duration;
 
-use larder_origin::{Group, ServerState};
+use larder_origin::Group;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::context::Cx;
-use crate::counts::{BOUNDS_MICROS, CacheSums, TimeSums, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums, Zones};
+use crate::counts::{
+    BOUNDS_MICROS, CacheSums, FROM_CACHE, FROM_ORIGIN, TimeSums, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums,
+    Zones,
+};
 use crate::metrics;
 
 use super::{Shape, Wrong, named, now, timestamp};
 
 /// What there is.
 const ROOTS: [&str; 9] = ["caches", "hour", "latency", "memory", "now", "origins", "process", "status_zones", "why"];
-
-/// The verdicts of pages that came from a cache, and of those that came from an origin.
-const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
-const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
 
 /// What is at a path.
 pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
@@ -64,11 +63,7 @@ fn memory(cx: &Cx) -> Value {
 
 /// Of all cache zones together.
 fn latency(cx: &Cx) -> Value {
-    let mut all = [TimeSums::default(); VERDICTS.len()];
-    for zone in cx.site().counted.caches.iter() {
-        let sums: CacheSums = zone.counts.sums(VerdictSums::add);
-        all.iter_mut().zip(sums).for_each(|(all, one)| all.add_sums(&one.times));
-    }
+    let all = cx.site().counted.verdicts().map(|sums| sums.times);
     let together = |verdicts: &[Verdict]| {
         let mut sums = TimeSums::default();
         verdicts.iter().for_each(|verdict| sums.add_sums(&all[*verdict as usize]));
@@ -181,11 +176,7 @@ fn origin(group: &Group) -> Value {
         json!({
             "address": of.server.address.to_string(),
             "name": of.server.name,
-            "state": match of.state {
-                ServerState::Up => "up",
-                ServerState::Down => "down",
-                ServerState::Unavailable => "unavailable",
-            },
+            "state": metrics::server_state(of.state),
             "busy": of.running,
             "busy_max": Some(of.server.max_conns).filter(|most| *most > 0),
             "requests": of.counts.requests, "fails": of.counts.fails, "unavailable": of.counts.unavailable,
