@@ -19,7 +19,7 @@ use crate::pidfile::beside;
 use crate::serve_socket;
 use crate::varnishd::workdir;
 
-use options::{Ask, Place, What};
+use options::{Ask, ConfigurationPlace, Place, What};
 
 /// How long a server may take. It gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -111,12 +111,7 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
 /// The socket of the server that is asked.
 fn socket(place: &Place) -> Result<PathBuf, AskError> {
     Ok(match place {
-        Place::Configuration(place) => {
-            let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
-            let options = &Options { conf_file, prefix, globals, ..Options::default() };
-            let surroundings = Surroundings::new(&Paths::new(options), options.globals.clone());
-            beside(&Configuration::pid_file(&surroundings)?, EXTENSION)
-        }
+        Place::Configuration(place) => beside(&Configuration::pid_file(&surroundings(place))?, EXTENSION),
         Place::PidFile(path) => beside(path, EXTENSION),
         Place::Serve(address) => match serve_socket::path(*address) {
             Ok(path) => path,
@@ -125,6 +120,13 @@ fn socket(place: &Place) -> Result<PathBuf, AskError> {
         },
         Place::Folder(path) => workdir::place(Some(path)).join(workdir::ASK_SOCKET),
     })
+}
+
+/// What a configuration is read with.
+pub fn surroundings(place: &ConfigurationPlace) -> Surroundings {
+    let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
+    let options = &Options { conf_file, prefix, globals, ..Options::default() };
+    Surroundings::new(&Paths::new(options), options.globals.clone())
 }
 
 fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {

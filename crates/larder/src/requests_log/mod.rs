@@ -15,10 +15,9 @@ use std::process::ExitCode;
 use jiff::tz::TimeZone;
 use larder_vsl::{Filter, Group};
 
-use crate::cli::Options;
-use crate::configuration::{self, Configuration, Rejected, Surroundings};
+use crate::ask;
+use crate::configuration::{self, Configuration, Rejected};
 use crate::invocation::Invocation;
-use crate::paths::Paths;
 use crate::transaction_log;
 use crate::vsl::options::{CommandLine, Place};
 use crate::vsl::{self, Form, Program, RunError};
@@ -57,10 +56,7 @@ fn socket(server: &Server) -> Result<Option<PathBuf>, Rejected> {
     match server {
         Server::PidFile(path) => Ok(Some(transaction_log::beside_pid_file(path))),
         Server::Configuration(place) => {
-            let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
-            let options = &Options { conf_file, prefix, globals, ..Options::default() };
-            let surroundings = Surroundings::new(&Paths::new(options), options.globals.clone());
-            let config = Configuration::glance(&surroundings)?;
+            let config = Configuration::glance(&ask::surroundings(place))?;
             Ok(transaction_log::path(&config, &configuration::pid_file(&config)))
         }
     }
