@@ -113,10 +113,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
                 drop(permit);
                 return lost(index, &object.to_arc(), ex, cx);
             }
-            match permit {
-                Some(permit) if ex.is_refill() => stale_again(index, object.to_arc(), permit, ex, cx),
-                permit => stale(index, object.to_arc(), permit, origin, ex, cx),
-            }
+            stale(index, object.to_arc(), permit, origin, ex, cx)
         }
         Verdict::Miss(None) => missed(Cause::NoRoom, origin, ex, cx),
         Verdict::Miss(Some(permit)) => {
@@ -275,7 +272,12 @@ fn stale(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
-    let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), ex, cx), permit) {
+    let what = match ex.is_refill() && permit.is_some() {
+        // Nobody waits for it, and it is to be there anew.
+        true => OnStale::Fetch,
+        false => policy::on_stale(origin, &object, permit.is_none(), ex, cx),
+    };
+    let (status, step) = match (what, permit) {
         (OnStale::Turn(turn), _) => return turned(turn, ex),
         (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index, since: cx.now() })).into(),
         (OnStale::Deliver, None) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
@@ -304,14 +306,6 @@ fn stale(
     ex.upstream.cache_status = Some(status);
     cx.stats().stale.add(1);
     step
-}
-
-/// A stale page that is fetched though nobody waits for it.
-fn stale_again(index: usize, object: Arc<Object>, permit: larder_cache::Permit, ex: &mut Exchange, cx: &Cx) -> Step {
-    ex.upstream.cache_status = Some(CacheStatus::Expired);
-    ex.upstream.cache_detail = Cause::Stale;
-    count_miss(ex, cx);
-    Plan::new(Some(Storing::new(permit, index)), Some(object)).into()
 }
 
 /// Counts a request whose origin is asked; one without a client counts as a fetch in the background.
