@@ -89,11 +89,13 @@ impl Browser {
         self.must("POST", "/execute/sync", &body).text().unwrap_or_default().to_string()
     }
 
-    /// Presses a key, with the focus where it is: of WebDriver's code points, such as `\u{e004}` for Tab.
+    /// Presses a key, as a keyboard does: whatever has the focus by then gets it. Of WebDriver's code points, such as `\u{e004}` for
+    /// Tab.
     pub fn press(&self, key: &str) {
-        let active = self.must("GET", "/element/active", "");
-        let element = active.get(ELEMENT).and_then(Json::text).unwrap_or_default();
-        self.must("POST", &format!("/element/{element}/value"), &format!("{{\"text\":{}}}", Json::quote(key)));
+        let key = Json::quote(key);
+        let down_and_up = format!("{{\"type\":\"keyDown\",\"value\":{key}}},{{\"type\":\"keyUp\",\"value\":{key}}}");
+        let actions = format!("{{\"actions\":[{{\"type\":\"key\",\"id\":\"keys\",\"actions\":[{down_and_up}]}}]}}");
+        self.must("POST", "/actions", &actions);
     }
 
     /// What the page has written to the console since the last time, errors of the browser among it.

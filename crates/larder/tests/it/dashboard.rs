@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Answer, Browser, Origin, text_of};
+use larder_testkit::{Answer, Browser, Origin, RaiseOnDrop, text_of};
 use serde_json::Value;
 
 use crate::site::{Setup, Site, cached, eventually, text};
@@ -93,6 +93,7 @@ fn the_page_shows_the_numbers_of_the_json_while_a_load_runs() {
     let is_over = AtomicBool::new(false);
     let browser = Browser::start();
     thread::scope(|scope| {
+        let over = RaiseOnDrop(&is_over);
         let events = scope.spawn(|| events(&site, &is_over));
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -116,7 +117,7 @@ fn the_page_shows_the_numbers_of_the_json_while_a_load_runs() {
         }
         by_keyboard(&browser);
         pictures(&browser);
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         let events = events.join().unwrap();
         let mut compared = 0;
         for shown in shown {

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use larder_testkit::{Client, Signal, children_of, is_running, signal_to, text_of};
+use larder_testkit::{Client, RaiseOnDrop, Signal, children_of, is_running, signal_to, text_of};
 use nix::unistd::{User, geteuid};
 
 use crate::site::{Ends, Setup, binary, eventually, get_on, text};
@@ -264,6 +264,7 @@ fn logrotate_loses_no_line() {
     let state = package.setup.path("state").display().to_string();
     let is_over = AtomicBool::new(false);
     let (asked, rotations) = thread::scope(|scope| {
+        let over = RaiseOnDrop(&is_over);
         let visitors: Vec<_> = (0..2)
             .map(|_| {
                 let (package, is_over) = (&package, &is_over);
@@ -305,7 +306,7 @@ fn logrotate_loses_no_line() {
             }
             assert_eq!(fs::metadata(&access).unwrap().permissions().mode() & 0o777, 0o640);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         (visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum::<usize>(), rotations)
     });
     signal_to(pid, Signal::Quit).unwrap();

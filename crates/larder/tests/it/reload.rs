@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, Signal, is_running};
+use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, RaiseOnDrop, Signal, is_running};
 
 use crate::site::{Ends, Setup, Site, asked, cached, eventually, get, get_on, text};
 
@@ -82,6 +82,7 @@ fn no_request_fails_while_one_configuration_follows_the_other() {
     let site = Setup::new().name("ORIGIN", origin.address()).start(&cache("0"));
     let is_over = AtomicBool::new(false);
     let answered = std::thread::scope(|scope| {
+        let over = RaiseOnDrop(&is_over);
         let visitors: Vec<_> = (0..4)
             .map(|visitor| {
                 let (site, is_over) = (&site, &is_over);
@@ -105,7 +106,7 @@ fn no_request_fails_while_one_configuration_follows_the_other() {
         for number in 1..=15 {
             site.change_to(&cache(&number.to_string()));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         visitors.into_iter().map(|visitor| visitor.join().expect("every request is answered")).sum::<usize>()
     });
     assert!(answered > 15, "{answered}");

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Instant;
 
 use larder_testkit::{
-    Answer, Client, ClientError, HandOrigin, Http2Client, Http2Error, Origin, PATIENCE, Response, ServerUnderTest,
-    Signal, Tls, children_of, is_running, signal_to, text_of,
+    Answer, Client, ClientError, HandOrigin, Http2Client, Http2Error, Origin, PATIENCE, RaiseOnDrop, Response,
+    ServerUnderTest, Signal, Tls, children_of, is_running, signal_to, text_of,
 };
 
 use crate::site::{Ends, Setup, binary, cached, eventually, get, get_on, text};
@@ -291,6 +291,7 @@ fn no_request_is_lost_while_one_binary_follows_the_other() {
     let by_http2 = || Http2Client::connect_tls(secure, &tls).unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = RaiseOnDrop(&is_over);
         let by_http2 = scope.spawn(|| visit_by_http2(&by_http2, &is_over));
         let visitors: Vec<_> = (0..4)
             .map(|number| {
@@ -313,7 +314,7 @@ fn no_request_is_lost_while_one_binary_follows_the_other() {
             }
             site.ends(old, Signal::Quit);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         for visitor in visitors.into_iter().chain([by_http2]) {
             assert!(visitor.join().expect("every request is answered") > 4);
         }
