@@ -20,7 +20,7 @@ pub fn run(test: &Test) -> ExitCode {
     if let Some(show) = test.show {
         eprint!("{}", version::text(show));
     }
-    let paths = Paths::new(&test.options);
+    let paths = Paths::of_running(&test.options);
     let log = logs::starting_log(&paths);
     let file = paths.conf_file.display();
     let say = |text: &str| {

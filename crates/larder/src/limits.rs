@@ -2,7 +2,7 @@
 
 use std::io;
 
-use larder_conf::model::Workers;
+use larder_conf::model::{Main, Workers};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// The number of worker threads. `auto` is the number of cores that affinity mask and cgroup allow.
@@ -13,15 +13,23 @@ pub fn worker_count(workers: Workers) -> usize {
     }
 }
 
-/// Sets the limit of open files: both limits to `wanted`, or without it the soft limit to the hard one.
+/// Sets the limit of open files to `wanted`, or without it to the hard limit. The hard one never falls: a later configuration
+/// may want more, and only some may raise it.
 pub fn raise_open_files(wanted: Option<u64>) -> io::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    match wanted {
-        Some(wanted) => setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted)?,
-        None if soft < hard => setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?,
-        None => {}
+    let wanted = wanted.unwrap_or(hard);
+    if wanted != soft {
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted))?;
     }
     Ok(())
+}
+
+/// After a reload: the limit that `now` wants, if `before` wanted another.
+pub fn follow(before: &Main, now: &Main) -> io::Result<()> {
+    match now.worker_rlimit_nofile {
+        wanted if wanted != before.worker_rlimit_nofile => raise_open_files(wanted),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -38,8 +46,13 @@ mod tests {
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
+        let limits = || getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         raise_open_files(None).unwrap();
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let (soft, hard) = limits();
         assert_eq!(soft, hard);
+        raise_open_files(Some(hard - 1)).unwrap();
+        assert_eq!(limits(), (hard - 1, hard));
+        raise_open_files(None).unwrap();
+        assert_eq!(limits(), (hard, hard));
     }
 }

@@ -35,6 +35,17 @@ pub fn parent(machine: &Machine, pid: u64) -> Option<u64> {
     status(machine, pid, "PPid")?.parse().ok()
 }
 
+/// Whether it is a larder that root runs.
+pub fn is_larder_of_root(machine: &Machine, pid: u64) -> bool {
+    let name = machine.text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end() == "larder" && is_of_root(machine, pid)
+}
+
+/// Whether root runs it: nobody else chooses what it is called.
+pub fn is_of_root(machine: &Machine, pid: u64) -> bool {
+    status(machine, pid, "Uid").is_some_and(|accounts| accounts.split_whitespace().all(|account| account == "0"))
+}
+
 fn status(machine: &Machine, pid: u64, line: &str) -> Option<String> {
     let status = machine.text(format!("/proc/{pid}/status")).ok()?;
     let value = status.lines().find_map(|own| own.strip_prefix(line)?.strip_prefix(':'))?;

@@ -9,6 +9,7 @@ use tokio::runtime::Builder;
 use crate::ask_socket;
 use crate::configuration::Configuration;
 use crate::control::{Channel, Configure, ControlError, Message};
+use crate::limits;
 use crate::oserror::CallFailed;
 use crate::serving::{Descriptors, Server, ServingOptions};
 use crate::signals::{Received, Signals};
@@ -176,6 +177,8 @@ impl Loop {
 
     fn reload(&self, configure: Configure, descriptors: Vec<OwnedFd>) -> Result<(), String> {
         let (configuration, descriptors) = unpack(configure, descriptors)?;
+        // The supervisor, which may do more, says so if that fails.
+        let _ = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile);
         let reloaded = self.server.reload(configuration.config.clone(), &configuration.material, descriptors);
         reloaded.map_err(|diagnostics| configuration.render(&diagnostics))?;
         self.server.keep_log(&configuration.config);

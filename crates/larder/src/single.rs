@@ -151,6 +151,9 @@ impl Single {
 
     async fn open_anew(&self) -> Result<Generation, StartError> {
         let configuration = self.generation.configuration.read_anew()?;
+        if let Err(error) = limits::follow(&self.generation.configuration.config.main, &configuration.config.main) {
+            self.log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
+        }
         let generation = Generation::open(configuration, self.workers, &self.generation.listeners, &self.log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;

@@ -363,6 +363,9 @@ impl Supervisor {
     /// Reads the configuration again, and opens what it needs in addition to what is open.
     async fn open_anew(&self) -> Result<Generation, StartError> {
         let configuration = self.current.configuration.read_anew()?;
+        if let Err(error) = limits::follow(&self.current.configuration.config.main, &configuration.config.main) {
+            self.log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
+        }
         self.log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
         let generation = Generation::open(configuration, self.workers, &self.current.listeners, &self.log).await?;
         if generation::worker_count(&generation.configuration) != self.workers {

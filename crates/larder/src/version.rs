@@ -67,7 +67,8 @@ fn help() -> String {
          \x20 -s signal     : send signal to the running larder: stop, quit, reopen, reload\n\
          \x20 -p prefix     : set prefix path (default: {}/)\n\
          \x20 -e filename   : set error log file (default: {})\n\
-         \x20 -c filename   : set configuration file (default: {})\n\
+         \x20 -c filename   : set configuration file (default: {};\n\
+         \x20                 all but a start: that of the larder that runs)\n\
          \x20 -g directives : set global directives out of configuration file\n\
          \n\
          Commands:\n\

@@ -126,7 +126,7 @@ fn socket(place: &Place) -> Result<PathBuf, AskError> {
 pub fn surroundings(place: &ConfigurationPlace) -> Surroundings {
     let (conf_file, prefix, globals) = (place.conf_file.clone(), place.prefix.clone(), place.globals.clone());
     let options = &Options { conf_file, prefix, globals, ..Options::default() };
-    Surroundings::new(&Paths::new(options), options.globals.clone())
+    Surroundings::new(&Paths::of_running(options), options.globals.clone())
 }
 
 fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {

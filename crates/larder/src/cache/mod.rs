@@ -65,7 +65,7 @@ fn folders(cache: &Cache) -> Result<Vec<PathBuf>, CacheError> {
     if let Some(folder) = cache.place.as_ref().filter(|place| place.contains('/')) {
         return Ok(vec![folder.into()]);
     }
-    let paths = Paths::new(&cache.options);
+    let paths = Paths::of_running(&cache.options);
     let configuration = Configuration::read(Surroundings::new(&paths, cache.options.globals.clone()))?;
     of_zone(&configuration.config, cache.place.as_deref())
 }

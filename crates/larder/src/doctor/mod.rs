@@ -105,13 +105,7 @@ fn conf_file(asked: &Doctor, machine: &Machine) -> PathBuf {
         let prefix = asked.prefix.as_deref().unwrap_or(Path::new(paths::PREFIX));
         return prefix.join(file);
     }
-    let running = || {
-        let pid = machine.number(paths::PID_FILE).ok()??;
-        let words = machine.text(format!("/proc/{pid}/cmdline")).ok()?;
-        let mut words = words.split('\0').skip_while(|word| *word != "-c").skip(1);
-        words.next().filter(|file| file.starts_with('/')).map(PathBuf::from)
-    };
-    running().unwrap_or_else(|| paths::default_conf_file_of(machine))
+    paths::running_conf_file(machine).unwrap_or_else(|| paths::default_conf_file_of(machine))
 }
 
 fn summary(patient: &Patient<'_>, found: &Found) -> String {

@@ -3,9 +3,10 @@
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, RaiseOnDrop, Signal, is_running};
+use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, RaiseOnDrop, Signal, is_running, text_of};
 
 use crate::site::{Ends, Setup, Site, asked, cached, eventually, get, get_on, text};
 
@@ -299,12 +300,44 @@ fn orders_reach_the_running_larder() {
     order(&site, "quit");
     assert!(site.server_mut().wait().is_some_and(|status| status.success()));
     let output = site.setup().larder(&["-s", "stop"]);
-    let stderr = larder_testkit::text_of(&output.stderr);
+    let stderr = text_of(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr.contains("open() \"") && stderr.contains("nginx.pid\" failed (2: No such file or directory)"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_new_limit_of_open_files_holds_after_a_reload() {
+    for main in ["daemon off;", "daemon off; master_process off;"] {
+        let site = Setup::new().main(&format!("{main} worker_rlimit_nofile 512;")).start(&says("x"));
+        let serving = site.server().children().first().copied().unwrap_or_else(|| site.server().pid());
+        let limit = || {
+            let limits = fs::read_to_string(format!("/proc/{serving}/limits")).unwrap();
+            let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+            line.split_whitespace().next().unwrap().to_owned()
+        };
+        assert_eq!(limit(), "512");
+        let text = fs::read_to_string(site.setup().path("nginx.conf")).unwrap();
+        fs::write(site.setup().path("nginx.conf"), text.replace("nofile 512", "nofile 1024")).unwrap();
+        site.signal(Signal::Hup);
+        eventually("the new limit", || limit() == "1024");
+    }
+}
+
+#[test]
+fn another_program_gets_no_signal() {
+    let setup = Setup::new();
+    setup.configure(&says("nothing"));
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    let _ends = Ends(other.id());
+    fs::write(setup.path("nginx.pid"), format!("{}\n", other.id())).unwrap();
+    let output = setup.larder(&["-s", "stop"]);
+    assert!(!output.status.success());
+    let told = text_of(&output.stderr);
+    assert!(told.contains("sleep, and no larder: name the configuration of the larder that runs with -c"), "{told}");
+    assert!(other.try_wait().unwrap().is_none(), "it was ended");
 }
 
 #[test]
@@ -369,14 +402,14 @@ fn a_daemon_that_cannot_serve_says_so_before_its_front_process_returns() {
     setup.configure("server { listen 127.0.0.1:{PORT}; lisen 80; }");
     let output = setup.larder(&[]);
     assert_eq!(output.status.code(), Some(1));
-    let stderr = larder_testkit::text_of(&output.stderr);
+    let stderr = text_of(&output.stderr);
     assert!(stderr.contains("unknown directive \"lisen\""), "{stderr}");
 
     let _taken = std::net::TcpListener::bind(setup.address()).unwrap();
     setup.configure(&says("x"));
     let output = setup.larder(&[]);
     assert_eq!(output.status.code(), Some(1));
-    let stderr = larder_testkit::text_of(&output.stderr);
+    let stderr = text_of(&output.stderr);
     assert!(stderr.contains(&format!("bind() to {} failed (98: Address already in use)", setup.address())), "{stderr}");
     assert!(!setup.path("nginx.pid").exists());
 }
