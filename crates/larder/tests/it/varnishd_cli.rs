@@ -501,6 +501,8 @@ fn bans_outlive_a_stop_and_a_kill_with_their_times() {
         let mut cli = varnishd.cli(SECRET);
         eventually("the bans are there again", || listed(&mut cli).len() == 3);
         assert_eq!(listed(&mut cli), before, "{is_killed}");
+        // When that is answered, the disk knows its pages.
+        cli.says("ban req.http.host == nobody-else", 200, "");
         let fetched = origin.count();
         ask(&varnishd, "/a");
         assert_eq!(origin.count(), fetched + 1, "{is_killed}: it is banned");
