@@ -4,15 +4,20 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, LogLevel};
 use larder_server::bans::{BanFault, Listed};
 use larder_server::{Counted, LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::logs::OpenLog;
 use crate::transaction_log;
+
+/// How long busy workers are waited for.
+const SETTLING: Duration = Duration::from_secs(1);
 
 pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, check};
 
@@ -89,10 +94,11 @@ impl Server {
         }
     }
 
-    /// Returns when new requests are answered by the last configuration that was given.
+    /// Returns when new requests are answered by the last configuration that was given. A worker that is busy is not waited
+    /// for.
     pub async fn settled(&self) {
         if let Server::Running(serving) = self {
-            serving.settled().await;
+            let _ = timeout(SETTLING, serving.settled()).await;
         }
     }
 

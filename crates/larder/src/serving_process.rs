@@ -147,7 +147,10 @@ impl Loop {
         match heard {
             Ok(Some((Message::Configure(configure), descriptors))) => {
                 let answer = match self.reload(*configure, descriptors) {
-                    Ok(()) => Message::Ready,
+                    Ok(()) => {
+                        self.server.settled().await;
+                        Message::Ready
+                    }
                     Err(reason) => Message::Refused(reason),
                 };
                 if let Some(channel) = &self.channel {

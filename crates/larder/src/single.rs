@@ -163,6 +163,7 @@ impl Single {
             configuration.reject(&diagnostics)
         })?;
         self.server.keep_log(&configuration.config);
+        self.server.settled().await;
         Ok(generation)
     }
 

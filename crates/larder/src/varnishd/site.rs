@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use larder_conf::MemoryLoader;
 use larder_conf::model::LogLevel;
 use larder_server::ask::Desk;
 use larder_server::vsl::Hub;
-use tokio::time::timeout;
 
 use super::listen::Found;
 use super::loaded::{READY, Served};
@@ -178,8 +176,8 @@ impl Site {
                 server
                     .reload(config, &configuration.material, descriptors)
                     .map_err(|diagnostics| configuration.reject(&diagnostics))?;
-                // Who was told that a VCL is active may ask for a page next. A worker that is busy is not waited for.
-                let _ = timeout(SETTLING, server.settled()).await;
+                // Who was told that a VCL is active may ask for a page next.
+                server.settled().await;
             }
             None => {
                 let (log, desk) = (Arc::clone(&self.fixed.transactions), Arc::clone(&self.fixed.desk));
@@ -209,8 +207,6 @@ impl Site {
     }
 }
 
-/// How long the CLI waits until all workers have the new configuration.
-const SETTLING: Duration = Duration::from_secs(1);
 /// The name of the configuration in messages.
 const CONF_FILE: &str = "larder-varnishd.conf";
 
