@@ -24,7 +24,9 @@ use std::path::{Path, PathBuf};
 pub use contexts::Contexts;
 pub use directives::headers::{ExpiresError, parse_expires};
 pub use directives::{Args, DirectiveInfo, Standing, find_directive};
-pub use larder_source::{Diagnostic, Lines, Loader, MemoryLoader, Position, Severity, Sources, Span, nearest};
+pub use larder_source::{
+    Diagnostic, Lines, Loader, MemoryLoader, Plain, PlainJson, PlainLines, Position, Severity, Sources, Span, nearest,
+};
 use larder_source::{diagnostic, sources, span, suggest};
 pub use lint::lint;
 pub use template::{as_literal, literal, parse_template, show as show_template};

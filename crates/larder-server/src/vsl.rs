@@ -11,5 +11,6 @@ mod open;
 mod socket;
 
 pub use hub::{Hub, Settings, TagSet};
-pub use open::{Fact, Facts, Note, Open, Plain, Shown};
+pub use larder_conf::Plain;
+pub use open::{Fact, Facts, Note, Open, Shown};
 pub use socket::serve;

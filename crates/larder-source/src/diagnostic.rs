@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use crate::plain::{Plain, PlainLines};
 use crate::sources::{Sources, text};
 use crate::span::Span;
 
@@ -138,12 +139,12 @@ pub fn render(diagnostics: &[Diagnostic], sources: &Sources, word: fn(Severity) 
 }
 
 fn render_one(diagnostic: &Diagnostic, sources: &Sources, word: &str, out: &mut String) {
-    let _ = write!(out, "larder: [{word}] {}", diagnostic.message);
+    let _ = write!(out, "larder: [{word}] {}", Plain(&diagnostic.message));
     let place = diagnostic.span.and_then(|span| Some((span, sources.position(span)?)));
     let Some((span, position)) = place else {
         out.push('\n');
         if let Some(help) = &diagnostic.help {
-            let _ = writeln!(out, "  = help: {help}");
+            let _ = writeln!(out, "  = help: {}", PlainLines(help));
         }
         return;
     };
@@ -165,7 +166,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, word: &str, out: &mut 
         }
     }
     if let Some(help) = &diagnostic.help {
-        group = group.element(Level::HELP.message(help.clone()));
+        group = group.element(Level::HELP.message(PlainLines(help).to_string()));
     }
     out.push_str(&Renderer::plain().render(&[group]));
     out.push('\n');

@@ -6,12 +6,14 @@
 
 pub mod diagnostic;
 pub mod lines;
+mod plain;
 pub mod sources;
 pub mod span;
 pub mod suggest;
 
 pub use diagnostic::{Diagnostic, Outcome, Severity, render};
 pub use lines::Lines;
+pub use plain::{Plain, PlainJson, PlainLines};
 pub use sources::{Loader, MemoryLoader, Position, Sources};
 pub use span::Span;
 pub use suggest::nearest;

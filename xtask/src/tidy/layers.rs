@@ -100,7 +100,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["ask", "assemble", "listen", "lurker", "refiller", "serving", "worker_thread"],
         ],
     ),
-    ("crates/larder-source/src", &[&["span", "suggest"], &["sources"], &["diagnostic", "lines"]]),
+    ("crates/larder-source/src", &[&["plain", "span", "suggest"], &["sources"], &["diagnostic", "lines"]]),
     (
         "crates/larder-conf/src",
         &[

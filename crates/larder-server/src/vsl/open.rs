@@ -249,22 +249,6 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A text for people as one line, without what a terminal obeys: control characters, those of Latin-1 among them, and marks
-/// that turn the direction of what follows.
-pub struct Plain<'a>(pub &'a str);
-
-impl fmt::Display for Plain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|char| match char {
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                write!(f, "{}", char.escape_unicode())
-            }
-            char if char.is_control() => write!(f, "{}", char.escape_default()),
-            char => f.write_char(char),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::hub::Settings;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use larder_conf::{PlainJson, PlainLines};
+
 use crate::ask_socket::EXTENSION;
 use crate::cli::Options;
 use crate::configuration::{Configuration, Rejected, Surroundings};
@@ -23,6 +25,8 @@ use options::{Ask, ConfigurationPlace, Place, What};
 
 /// How long a server may take. It gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an answer may be: far longer than any of ours.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -74,16 +78,18 @@ pub fn run(asked: &Ask) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
-        // It says who tells it, for each of its lines.
-        Err(AskError::Rejected(Rejected { rendered, .. })) => {
-            eprint!("{rendered}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("larder: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failure(error),
     }
+}
+
+/// Says why there is no answer.
+pub fn failure(error: AskError) -> ExitCode {
+    match error {
+        // It says who tells it, for each of its lines.
+        AskError::Rejected(Rejected { rendered, .. }) => eprint!("{rendered}"),
+        error => eprintln!("larder: {error}"),
+    }
+    ExitCode::FAILURE
 }
 
 /// The answer.
@@ -102,8 +108,10 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
     let path = socket(&asked.place)?;
     let told = exchange(&path, question.as_bytes()).map_err(|error| failed(&path, error))?;
     match told.split_once('\n') {
-        Some(("ok", text)) => Ok(text.to_owned()),
-        Some(("no", why)) => Err(AskError::Refused(why.trim_end().to_owned())),
+        // Whoever listens there may be no larder.
+        Some(("ok", text)) if asked.json || asked.what == What::Now => Ok(PlainJson(text).to_string()),
+        Some(("ok", text)) => Ok(PlainLines(text).to_string()),
+        Some(("no", why)) => Err(AskError::Refused(PlainLines(why.trim_end()).to_string())),
         _ => Err(AskError::Silent(path)),
     }
 }
@@ -135,7 +143,7 @@ fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {
     // A server that does not take the question says why before it closes.
     let sent = stream.write_all(question).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut told = Vec::new();
-    let heard = stream.read_to_end(&mut told);
+    let heard = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut told);
     match told.is_empty() {
         true => sent.and(heard).map(|_| String::new()),
         false => Ok(String::from_utf8_lossy(&told).into_owned()),

@@ -26,6 +26,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use larder_conf::{PlainJson, PlainLines};
 use serde_json::json;
 
 use crate::configuration::{Configuration, Surroundings};
@@ -59,6 +60,8 @@ pub fn run(asked: &Doctor) -> ExitCode {
         }
         false => format!("{}\n{}", found.as_text(), summary(&patient, &found)),
     };
+    // Files of others may have what a terminal obeys.
+    let text = if asked.is_json { PlainJson(&text).to_string() } else { PlainLines(&text).to_string() };
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::from(found.status()),
         // Whoever reads may have left.

@@ -13,6 +13,8 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use larder_conf::{PlainJson, PlainLines};
+
 use crate::machine::Machine;
 
 use options::{Import, Other};
@@ -39,6 +41,8 @@ pub fn run(asked: &Import) -> ExitCode {
         return nothing(&format!("nothing is overwritten: {error}"));
     }
     let text = if asked.is_json { format!("{:#}\n", report.as_json()) } else { report.as_text() };
+    // Files of others may have what a terminal obeys.
+    let text = if asked.is_json { PlainJson(&text).to_string() } else { PlainLines(&text).to_string() };
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) if report.works() => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -46,7 +50,7 @@ pub fn run(asked: &Import) -> ExitCode {
 }
 
 fn nothing(why: &str) -> ExitCode {
-    eprintln!("larder: {why}");
+    eprintln!("larder: {}", PlainLines(why));
     ExitCode::from(NOTHING)
 }
 

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use larder_conf::{Plain, PlainJson};
 use serde_json::json;
 
 use super::seen::Seen;
@@ -47,14 +48,15 @@ fn append_json(seen: &Seen<'_>, out: &mut Vec<u8>) {
         "origin_seconds": origin_seconds,
         "errors": seen.errors.iter().map(|error| text(error)).collect::<Vec<_>>(),
     });
-    out.extend_from_slice(value.to_string().as_bytes());
+    // Nobody reads it if this fails: a vector takes all.
+    let _ = write!(out, "{}", PlainJson(&value.to_string()));
 }
 
 fn append_text(seen: &Seen<'_>, zone: &TimeZone, has_colours: bool, out: &mut Vec<u8>) {
     let time = seen.began.and_then(at).map(|at| at.to_zoned(zone.clone()).strftime("%H:%M:%S.%3f").to_string());
     let status = seen.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let verdict = seen.verdict();
-    let verdict = if verdict.is_empty() { "-".into() } else { String::from_utf8_lossy(&verdict).into_owned() };
+    let verdict = if verdict.is_empty() { "-".into() } else { Plain(&String::from_utf8_lossy(&verdict)).to_string() };
     let mut put = |text: &str, width: usize, colour: Option<&str>| {
         let colour = colour.filter(|_| has_colours);
         let end = if colour.is_some() { "\x1b[0m" } else { "" };
@@ -160,6 +162,8 @@ mod tests {
         assert_eq!(text, expected);
         assert_eq!(line(&Seen::default(), &plain), "-            -   -           -      -      - - \n");
         let coloured = line(&seen(), &Look::Text { zone: TimeZone::UTC, has_colours: true });
+        let odd = Seen { cache: b"\x1b[5m", ..seen() };
+        assert!(!line(&odd, &plain).contains('\x1b'));
         assert!(coloured.contains("\x1b[31m502\x1b[0m \x1b[33mMISS\x1b[0m        45ms"), "{coloured:?}");
     }
 
@@ -172,5 +176,7 @@ mod tests {
             "reason": "not stored yet", "origin": "10.0.0.1:9000", "origin_seconds": 0.0441, "errors": ["it broke"],
         });
         assert_eq!(found, expected);
+        let odd = Seen { url: "/\u{9b}31m\u{202e}".as_bytes(), ..seen() };
+        assert!(line(&odd, &Look::Json).contains("\"url\":\"/\\u009b31m\\u202e\""));
     }
 }
