@@ -15,15 +15,12 @@ use crate::terminal::{self, Key, Terminal};
 pub fn run(asked: &Ask) -> ExitCode {
     let first = match ask::answer(asked) {
         Ok(first) => first,
-        Err(error) => {
-            eprintln!("larder: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return ask::failure(error),
     };
     let shown = match asked.json {
         true => io::stdout().write_all(format!("{first}\n").as_bytes()).map_err(|error| error.to_string()),
         false if !io::stdout().is_terminal() => {
-            let text = lines(&read(&first)).join("\n");
+            let text = lines(&read(&first), usize::MAX).join("\n");
             io::stdout().write_all(format!("{text}\n").as_bytes()).map_err(|error| error.to_string())
         }
         false => watch(asked, &first),
@@ -39,32 +36,49 @@ pub fn run(asked: &Ask) -> ExitCode {
 
 fn watch(asked: &Ask, first: &str) -> Result<(), String> {
     let _terminal = Terminal::take().map_err(|error| format!("the terminal cannot be set: {error}"))?;
-    let mut shown = lines(&read(first));
+    let (mut now, mut from): (Result<Value, String>, usize) = (Ok(read(first)), 0);
     loop {
-        draw(&shown).map_err(|error| format!("the terminal cannot be written: {error}"))?;
+        let shown = match &now {
+            Ok(now) => lines(now, states_of(terminal::rows())),
+            Err(why) => vec![why.clone()],
+        };
+        from = draw(&shown, from).map_err(|error| format!("the terminal cannot be written: {error}"))?;
+        let screen = screen();
         match terminal::key().map_err(|error| format!("the terminal cannot be read: {error}"))? {
             Key::End => return Ok(()),
-            Key::None => {}
-            Key::Other | Key::Down(_) | Key::Up(_) => continue,
+            Key::None => now = ask::answer(asked).map(|told| read(&told)).map_err(|error| error.to_string()),
+            Key::Down(lines) => from = from.saturating_add(lines.unwrap_or(screen)),
+            Key::Up(lines) => from = from.saturating_sub(lines.unwrap_or(screen)),
+            Key::Other => {}
         }
-        shown = match ask::answer(asked) {
-            Ok(told) => lines(&read(&told)),
-            Err(error) => vec![error.to_string()],
-        };
     }
 }
 
-/// Draws the screen from its first row. Lines that are too long for the terminal are cut off by it.
-fn draw(lines: &[String]) -> io::Result<()> {
+/// How many lines fit, above the last row.
+fn screen() -> usize {
+    terminal::rows().saturating_sub(1)
+}
+
+/// How many rows origins may have, and caches, so that both are seen on a screen of so many rows, and the first reasons.
+fn states_of(rows: usize) -> usize {
+    // What is above them, three heads with a line before each, and the last row.
+    (rows.saturating_sub(10 + 3 * 2 + 1) / 3).max(2)
+}
+
+/// Draws the screen from line `from` on, or from where the end is on it, and returns from where. Lines that are too long for
+/// the terminal are cut off by it.
+fn draw(lines: &[String], from: usize) -> io::Result<usize> {
+    let from = from.min(lines.len().saturating_sub(screen()));
     let mut text = "\x1b[H".to_owned();
-    for line in lines.iter().take(terminal::rows().saturating_sub(1)) {
+    for line in lines.iter().skip(from).take(screen()) {
         // Writing to a string does not fail.
         let _ = write!(text, "{line}\x1b[K\r\n");
     }
-    text.push_str("\x1b[Jq: end");
+    text.push_str("\x1b[Jq: end, j k space b: scroll");
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.flush()
+    out.flush()?;
+    Ok(from)
 }
 
 fn read(told: &str) -> Value {
@@ -72,8 +86,8 @@ fn read(told: &str) -> Value {
     serde_json::from_str(told).unwrap_or(Value::Null)
 }
 
-/// What is told, in lines.
-fn lines(now: &Value) -> Vec<String> {
+/// What is told, in lines. Origins and caches have `states` rows at most, what is out of order first.
+fn lines(now: &Value, states: usize) -> Vec<String> {
     let at = |path: &str| path.split('.').fold(now, |value, name| &value[name]);
     let number = |path: &str| at(path).as_f64();
     let rate = |path: &str| rate(number(path));
@@ -115,27 +129,42 @@ fn lines(now: &Value) -> Vec<String> {
         ),
         format!("TLS        {:>10}/s {} resumed", rate("tls.handshakes_per_second"), share("tls.resumed_share"),),
     ];
-    let mut table = |head: String, rows: &Value, line: &dyn Fn(&Value) -> String| {
-        let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
-        if !rows.is_empty() {
-            lines.extend([String::new(), head]);
-            lines.extend(rows.iter().map(line));
+    let mut table = |head: String, rows: &Value, most: usize, line: &dyn Fn(&Value) -> String| {
+        let mut rows: Vec<&Value> = rows.as_array().into_iter().flatten().collect();
+        rows.sort_by_key(|row| row["state"].as_str().is_some_and(|state| IN_ORDER.contains(&state)));
+        if rows.is_empty() {
+            return;
+        }
+        lines.extend([String::new(), head]);
+        // One that is left out would need a line to say so.
+        let shown = if rows.len() > most { most - 1 } else { rows.len() };
+        lines.extend(rows.iter().take(shown).map(|row| line(row)));
+        if shown < rows.len() {
+            lines.push(format!("and {} more", rows.len() - shown));
         }
     };
-    table(format!("{:>8}  WHY NO HIT, WHERE, SUCH AS", "REQUESTS"), at("costly"), &|row| {
-        let count = plain(&row["count"]);
-        format!("{count:>8}  {}, {}, {}", plain(&row["reason"]), plain(&row["place"]), plain(&row["example"]))
-    });
-    table(format!("{:11} {:>6} {:>6} {:>8}  ORIGIN", "STATE", "BUSY", "MOST", "FAILURES"), at("origins"), &|row| {
-        let [state, busy, most, fails] = ["state", "busy", "busy_max", "fails"].map(|name| plain(&row[name]));
-        format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}", plain(&row["group"]), plain(&row["server"]))
-    });
-    table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), &|row| {
+    table(
+        format!("{:11} {:>6} {:>6} {:>8}  ORIGIN", "STATE", "BUSY", "MOST", "FAILURES"),
+        at("origins"),
+        states,
+        &|row| {
+            let [state, busy, most, fails] = ["state", "busy", "busy_max", "fails"].map(|name| plain(&row[name]));
+            format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}", plain(&row["group"]), plain(&row["server"]))
+        },
+    );
+    table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), states, &|row| {
         let [used, most] = ["bytes", "bytes_max"].map(|name| row[name].as_u64().map_or_else(none, size));
         format!("{:11} {used:>6} {most:>6} {:>8}  {}", plain(&row["state"]), plain(&row["pages"]), plain(&row["name"]))
     });
+    table(format!("{:>8}  WHY NO HIT, WHERE, SUCH AS", "REQUESTS"), at("costly"), usize::MAX, &|row| {
+        let count = plain(&row["count"]);
+        format!("{count:>8}  {}, {}, {}", plain(&row["reason"]), plain(&row["place"]), plain(&row["example"]))
+    });
     lines
 }
+
+/// States in which nobody need look.
+const IN_ORDER: [&str; 3] = ["up", "memory", "serving"];
 
 fn none() -> String {
     "-".to_owned()
@@ -175,20 +204,36 @@ mod tests {
             "costly": [{ "count": 12, "reason": "Set-Cookie", "place": "a /", "example": "/x\u{1b}[1m" }],
             "zones": [{ "name": "pages", "state": "memory", "bytes": 3379, "bytes_max": 1_048_576, "pages": 2 }],
         });
-        let shown = lines(&now);
+        let shown = lines(&now, usize::MAX);
         for (line, expected) in [
             (0, "larder/1 on a, process 7, up 13 s, configuration 2"),
             (2, "requests/s        257   45k/s, 3 connections"),
             (3, "from cache     80.0 %   of 9.0/s"),
             (4, "to origins          -/s - there now, - waiting"),
             (6, "cache            88us   99 % within -"),
-            (11, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
-            (12, "      12  Set-Cookie, a /, /x?[1m"),
-            (14, "STATE         USED     OF    PAGES  CACHE"),
-            (15, "memory        3.3k   1.0M        2  pages"),
+            (11, "STATE         USED     OF    PAGES  CACHE"),
+            (12, "memory        3.3k   1.0M        2  pages"),
+            (14, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
+            (15, "      12  Set-Cookie, a /, /x?[1m"),
         ] {
             assert_eq!(shown[line], expected);
         }
-        assert_eq!((shown.len(), lines(&Value::Null).len()), (16, 10));
+        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (16, 10));
+    }
+
+    #[test]
+    fn a_small_screen_shows_what_is_down() {
+        let origin = |number: usize, state: &str| json!({ "state": state, "group": "php", "server": number });
+        let origins: Vec<Value> =
+            (0..9).map(|number| origin(number, if number == 7 { "down" } else { "up" })).collect();
+        let costly = vec![json!({ "count": 1 }); 20];
+        let now = json!({ "origins": origins, "zones": [{ "name": "pages", "state": "serving" }], "costly": costly });
+        let shown = lines(&now, states_of(24));
+        assert!(shown[12].starts_with("down ") && shown[12].ends_with("php 7"), "{shown:#?}");
+        assert_eq!(shown[13], "and 8 more");
+        let cache = shown.iter().position(|line| line.ends_with("  pages"));
+        let reasons = shown.iter().position(|line| line.contains("WHY NO HIT"));
+        assert!(cache < reasons && reasons.is_some_and(|line| line < 23), "{shown:#?}");
+        assert_eq!((states_of(0), states_of(80)), (2, 21));
     }
 }
