@@ -49,8 +49,8 @@ fn help() -> String {
          \x20                   [options of larder why]\n\
          \x20      larder top [options of larder why]\n\
          \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
-         \x20      larder doctor [--json] [--no-disk-test] [-p prefix] [-c filename]\n\
-         \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR]\n\
+         \x20      larder doctor [--json] [--no-disk-test] [--root DIR] [-p prefix] [-c filename]\n\
+         \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR] [-c filename]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\

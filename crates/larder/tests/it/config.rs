@@ -1,5 +1,7 @@
 //! The command line, and what is said about configurations.
 
+use std::fs;
+use std::path::Path;
 use std::process::Output;
 
 use larder_testkit::text_of;
@@ -51,6 +53,66 @@ fn a_word_that_means_nothing_is_refused() {
         let output = run(arguments);
         assert_eq!(code(&output), 1, "{arguments:?}");
         assert!(stderr(&output).starts_with(&format!("larder: {message}")), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+/// The options that a help has, such as `-c` and `--json`.
+fn options_of(help: &str) -> Vec<&str> {
+    let lines = help.lines().filter(|line| line.starts_with(' ') && line.trim_start().starts_with('-'));
+    let heads = lines.filter_map(|line| line.split_once(" :").map(|(head, _)| head).or(Some(line)));
+    let words = heads.flat_map(|head| head.split([' ', ',', '=']));
+    words.filter(|word| word.len() > 1 && word.starts_with('-')).collect()
+}
+
+#[test]
+fn shells_complete_what_the_helps_have() {
+    let completions = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/completions").join(name);
+        fs::read_to_string(path).unwrap()
+    };
+    let (bash, zsh, fish) = (completions("larder.bash"), completions("_larder"), completions("larder.fish"));
+    for command in ["why", "explain", "purge", "top", "log", "doctor", "import", "varnishlog", "varnishncsa"] {
+        let output = run(&[command, "-h"]);
+        let help = text_of(&output.stdout) + &stderr(&output);
+        let options = options_of(&help);
+        assert!(options.len() > 2, "{command}: {help}");
+        let line = |text: &str, start: &str| {
+            let at = text.find(start).unwrap_or_else(|| panic!("{start} is not there"));
+            text[at..].split(";;").next().unwrap().to_owned()
+        };
+        let of_bash = line(&bash, &format!("\n    {command}) "));
+        for option in &options {
+            assert!(of_bash.split([' ', '\'']).any(|word| word == *option), "{command} {option}: {of_bash}");
+        }
+        if command.starts_with("varnish") {
+            continue;
+        }
+        let of_zsh = match command {
+            "why" | "top" => line(&zsh, "\nwhy | top) "),
+            _ => line(&zsh, &format!("\n{command}) ")),
+        };
+        for option in options {
+            let of_all = &zsh[zsh.find("asked=(").unwrap()..zsh.find("case $words").unwrap()];
+            let has = |text: &str| {
+                text.contains(&format!("{option}["))
+                    || text.contains(&format!("{option},"))
+                    || text.contains(&format!(",{option}}}"))
+            };
+            assert!(has(&of_zsh) || has(of_all), "{command} {option} in zsh");
+            let (kind, name) =
+                if let Some(name) = option.strip_prefix("--") { ("-l", name) } else { ("-s", &option[1..]) };
+            let of_fish = fish.lines().any(|line| {
+                let is_of_all = !line.contains("-n \"") || line.contains(&format!("seen_subcommand_from {command} "));
+                let is_of_it = is_of_all || line.split(['"', ' ']).any(|word| word == command);
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let in_loop = || {
+                    let mut loops = fish.lines().filter(|line| line.starts_with("for option in "));
+                    loops.any(|line| line.split(' ').any(|word| word == name))
+                };
+                is_of_it && words.windows(2).any(|pair| pair == [kind, name] || pair == [kind, "$option"] && in_loop())
+            });
+            assert!(of_fish, "{command} {option} in fish");
+        }
     }
 }
 
