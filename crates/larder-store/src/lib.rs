@@ -10,6 +10,7 @@ mod background;
 mod body;
 mod budget;
 mod disk;
+mod ghost;
 mod memory;
 
 pub use arena::memory_file_bytes;

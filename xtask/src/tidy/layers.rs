@@ -23,7 +23,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["h2"],
         ],
     ),
-    ("crates/larder-store/src", &[&["background"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
+    ("crates/larder-store/src", &[&["background", "ghost"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
     (
         "crates/larder-server/src",
         &[

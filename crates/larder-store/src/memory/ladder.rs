@@ -16,10 +16,10 @@
 use std::sync::Arc;
 
 use super::Kept;
-use super::ghost::Ghost;
 use super::seat::Seat;
 use super::slab::{NOWHERE, Node, Slab};
 use super::worth::{STEPS, Typical, USES_MAX, worth};
+use crate::ghost::Ghost;
 
 /// The things of a shelf, in the order in which they are evicted.
 pub(super) struct Ladder<V> {

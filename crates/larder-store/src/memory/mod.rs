@@ -5,7 +5,6 @@
 //!
 //! Locks are never nested, and [`Kept::leave`] is called with none held.
 
-mod ghost;
 mod ladder;
 mod seat;
 mod slab;

@@ -5,14 +5,14 @@
 /// A full row forgets its oldest, so roughly the things that were evicted longest ago are forgotten. One lookup in some
 /// ten millions finds the fingerprint of another key, which is harmless.
 #[derive(Default)]
-pub(super) struct Ghost {
+pub(crate) struct Ghost {
     rows: Vec<[u32; ROW]>,
 }
 
 impl Ghost {
     /// Remembers that `hash` was evicted after `uses`. There is room for about `len`, the number of things on the
     /// shelf.
-    pub(super) fn push(&mut self, hash: u64, uses: u8, len: usize) {
+    pub(crate) fn push(&mut self, hash: u64, uses: u8, len: usize) {
         self.fit(len);
         let print = mark(hash, uses);
         if let Some(row) = self.row(hash) {
@@ -23,7 +23,7 @@ impl Ghost {
     }
 
     /// Forgets `hash`, and returns the uses that it had if it was evicted lately.
-    pub(super) fn take(&mut self, hash: u64) -> Option<u8> {
+    pub(crate) fn take(&mut self, hash: u64) -> Option<u8> {
         let row = self.row(hash)?;
         let at = row.iter().position(|&mark| is_of(mark, hash))?;
         let uses = (row[at] & USES_MASK) as u8;
