@@ -329,6 +329,11 @@ impl Entry {
         }
     }
 
+    /// Whether a page of its key was evicted lately that would still be fresh, and none has come since. Told once.
+    pub(crate) fn take_evicted(&self, now: Time) -> bool {
+        u64::from(self.seat.take_left_until()) > now.secs() && self.newest.load().is_none()
+    }
+
     /// Decides what a request without a usable variant does.
     pub(crate) fn fetch_or_wait(&self, request: &Selecting<'_>, rules: &Rules, now: Time) -> Next {
         let mut state = self.state.lock();
@@ -689,6 +694,10 @@ impl Kept for Entry {
 
     fn is_busy(&self) -> bool {
         self.is_at_work()
+    }
+
+    fn useful_until(&self) -> u64 {
+        each(&self.newest.load()).map(|object| object.fresh_until.secs()).max().unwrap_or(0)
     }
 
     /// Drops all objects. Running fetches go on for the requests that wait for them, but are not stored.

@@ -100,7 +100,11 @@ impl Zone {
                 Asked::Found => continue,
                 Asked::Wait(loading) => return Verdict::Load(loading),
             }
-            match entry.fetch_or_wait(request, rules, now) {
+            let next = entry.fetch_or_wait(request, rules, now);
+            if !matches!(next, Next::Again | Next::Wait(_)) {
+                self.note_miss(entry, now);
+            }
+            match next {
                 Next::Again => {}
                 Next::Scarce => return Verdict::Scarce,
                 Next::Plain => return Verdict::Miss(Some(Permit::plain(self, entry))),
@@ -113,6 +117,16 @@ impl Zone {
         }
         // The entry was evicted on every try: there is no room for this key now.
         Verdict::Miss(None)
+    }
+
+    /// Counts a page that is fetched although it was here, and would still be fresh: there was no room for it.
+    fn note_miss(&self, entry: &Entry, now: Time) {
+        let was_in_memory = entry.take_evicted(now);
+        // What left memory for a disk is fetched because it has left that too.
+        let was_on_disk = self.shelves().note_miss(entry.key_bytes(), now);
+        if was_in_memory && !was_on_disk {
+            self.counts.evicted_wanted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
     }
 
     /// A stale object, with the permit for the first who asks. `None` when a refetch has replaced it: a mark that is

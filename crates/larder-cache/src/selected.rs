@@ -179,11 +179,20 @@ impl Zone {
                 let purge = Arc::new(Purge::new(selection, how, self.tag_fields())?);
                 // From here on it holds; what follows counts, and gives memory back.
                 let number = self.ban(Arc::clone(&purge) as Arc<dyn Condition<Object>>, now);
+                if matches!(purge.selection, Selection::All) {
+                    self.forget_evicted();
+                }
                 let pages = self.visit(&purge, number, now);
                 self.note_purged(pages);
                 Purged { pages, is_also_on_disk: has_disks, is_removal: false }
             }
         })
+    }
+
+    /// Has nothing that was evicted until now count as wanted.
+    pub(crate) fn forget_evicted(&self) {
+        self.memory().shelf().make_useless(None);
+        self.shelves().iter().for_each(|shelf| shelf.forget_evicted());
     }
 
     /// Waits until the disks have noted a purge, so that a restart does not forget it. An error says why one cannot now; it

@@ -41,6 +41,9 @@ pub struct ZoneStats {
     pub loaded: u64,
     /// Entries that were evicted, of all zones that share the memory.
     pub evicted: u64,
+    /// Pages that were fetched again, after they had left memory for others, while they would still have been fresh; without
+    /// those that a disk has lost as well.
+    pub evicted_wanted: u64,
     /// Entries that were not used for `inactive`, of all zones that share the memory.
     pub inactive: u64,
     /// How often there was no room for something, for all zones that share the memory.
@@ -115,6 +118,7 @@ pub(crate) struct SharedCounts {
     pub(crate) withdrawn: AtomicU64,
     pub(crate) uncacheable: AtomicU64,
     pub(crate) purged: AtomicU64,
+    pub(crate) evicted_wanted: AtomicU64,
     pub(crate) forms: AtomicU64,
     pub(crate) loaded: AtomicU64,
     pub(crate) forms_unwanted: AtomicU64,

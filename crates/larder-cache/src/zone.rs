@@ -222,6 +222,7 @@ impl Zone {
     /// The same for the key of a page or that of a part.
     fn purge_alone(&self, key: &KeyRef<'_>, now: Time) -> usize {
         let in_memory = self.forget(key);
+        self.memory.shelf().make_useless(Some(shelf_hash(key, self.era())));
         let on_disk = self.shelves.load().remove(key.bytes(), now);
         // In between, a lookup may have made a new entry and read the page that was still on disk.
         self.forget(key);
@@ -242,6 +243,9 @@ impl Zone {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
         let watched = self.watched(|page| page.with_key(|key| key.is_some_and(is_meant)));
         self.stamps.purge_many();
+        if prefix.is_empty() {
+            self.forget_evicted();
+        }
         let in_memory = self.forget_entries(|entry| is_meant(entry.key_bytes()));
         self.shelves.load().ban(prefix, now);
         // As in `purge`: in between, a lookup may have read a page that was still on disk.
@@ -551,6 +555,7 @@ impl Zone {
         stats.entries = self.tally.entries.load(Ordering::Relaxed);
         stats.objects = self.tally.objects.load(Ordering::Relaxed);
         stats.evicted = memory.evicted;
+        stats.evicted_wanted = self.counts.evicted_wanted.load(Ordering::Relaxed);
         stats.inactive = memory.swept;
         stats.refused = memory.refused;
         stats.bytes = memory.used;

@@ -191,7 +191,7 @@ const STATUS_ZONE: [Metric<TrafficSums>; 6] = [
     counter("larder_status_zone_sent_bytes_total", "Bytes to clients.", |zone| vec![("", zone.sent)]),
 ];
 
-const ZONE: [Metric<ZoneStats>; 11] = [
+const ZONE: [Metric<ZoneStats>; 12] = [
     counter(
         "larder_cache_lookups_total",
         "Lookups, by what they found; wait: another's fetch, load: a disk.",
@@ -233,6 +233,11 @@ const ZONE: [Metric<ZoneStats>; 11] = [
     counter("larder_cache_memory_evicted_total", "Entries that left that memory to make room.", |zone| {
         vec![("", zone.evicted)]
     }),
+    counter(
+        "larder_cache_memory_evicted_wanted_total",
+        "Pages that were fetched again while they would have been fresh, as they had left that memory to make room.",
+        |zone| vec![("", zone.evicted_wanted)],
+    ),
     counter("larder_cache_memory_inactive_total", "Entries that left it unused for the time of inactive.", |zone| {
         vec![("", zone.inactive)]
     }),
@@ -241,7 +246,7 @@ const ZONE: [Metric<ZoneStats>; 11] = [
     }),
 ];
 
-const DISK: [Metric<DiskStats>; 17] = [
+const DISK: [Metric<DiskStats>; 18] = [
     gauge("larder_disk_state", "1 for what the disk of a zone does.", |disk: &DiskStats| vec![(state(disk.state), 1)])
         .by("state"),
     gauge("larder_disk_bytes", "Bytes that the folder takes.", |disk| vec![("", disk.bytes)]),
@@ -273,6 +278,11 @@ const DISK: [Metric<DiskStats>; 17] = [
         vec![("evicted", disk.evicted), ("expired", disk.expired), ("removed", disk.removed)]
     })
     .by("reason"),
+    counter(
+        "larder_disk_evicted_wanted_total",
+        "Pages that were fetched again while they could still have been used, as they had left to make room.",
+        |disk| vec![("", disk.evicted_wanted)],
+    ),
     counter("larder_disk_reads_total", "Pages read.", |disk| vec![("", disk.read)]),
     counter("larder_disk_slow_reads_total", "Reads that took longer than a second.", |disk| {
         vec![("", disk.slow_reads)]

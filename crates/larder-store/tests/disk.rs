@@ -738,3 +738,26 @@ fn how_fast_it_writes() {
         std::fs::remove_dir_all(&folder).expect("it is there");
     }
 }
+
+#[test]
+fn a_page_that_was_evicted_is_known_to_be_wanted_while_it_could_be_used() {
+    let site = Site::new(MB);
+    let shelf = site.open();
+    let all: Vec<String> = (0..40).map(|number| format!("/{number}")).collect();
+    for key in &all {
+        shelf.store(page(key, 0, bytes(50_000, 1)), 100).expect("it fits");
+        assert!(shelf.flush_blocking());
+    }
+    let gone: Vec<&String> = all.iter().filter(|key| !shelf.may_have(key.as_bytes())).rev().collect();
+    assert!(gone.len() >= 4, "{gone:?}");
+    let missed = |key: &str, now: u64| shelf.note_miss(key.as_bytes(), now);
+    // It stays for `inactive`, 1600 seconds, after it can be used.
+    assert_eq!([missed(gone[0], 998_399), missed(gone[0], 998_399)], [true, false], "once");
+    assert!(!missed(gone[1], 998_400), "nobody could use it");
+    shelf.remove(gone[2].as_bytes(), None, 200);
+    assert!(!missed(gone[2], 300), "it would have been removed");
+    assert!(!missed("/new", 300));
+    assert_eq!(shelf.stats().evicted_wanted, 1);
+    shelf.clear();
+    assert!(!missed(gone[3], 300), "all would have been");
+}

@@ -129,6 +129,8 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
         ),
         format!("TLS        {:>10}/s {} resumed", rate("tls.handshakes_per_second"), share("tls.resumed_share"),),
     ];
+    let alarms = at("alarms").as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.extend(alarms.iter().map(|alarm| format!("ALARM      {}", plain(alarm))));
     let mut table = |head: String, rows: &Value, most: usize, line: &dyn Fn(&Value) -> String| {
         let mut rows: Vec<&Value> = rows.as_array().into_iter().flatten().collect();
         rows.sort_by_key(|row| row["state"].as_str().is_some_and(|state| IN_ORDER.contains(&state)));
@@ -201,6 +203,7 @@ mod tests {
             "connections": { "open": 3 },
             "cache": { "share": 0.8, "per_second": 9.04 },
             "times": { "cache": { "p50": 0.000_088, "p99": null } },
+            "alarms": ["pages: memory is too small"],
             "costly": [{ "count": 12, "reason": "Set-Cookie", "place": "a /", "example": "/x\u{1b}[1m" }],
             "zones": [{ "name": "pages", "state": "memory", "bytes": 3379, "bytes_max": 1_048_576, "pages": 2 }],
         });
@@ -211,14 +214,15 @@ mod tests {
             (3, "from cache     80.0 %   of 9.0/s"),
             (4, "to origins          -/s - there now, - waiting"),
             (6, "cache            88us   99 % within -"),
-            (11, "STATE         USED     OF    PAGES  CACHE"),
-            (12, "memory        3.3k   1.0M        2  pages"),
-            (14, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
-            (15, "      12  Set-Cookie, a /, /x?[1m"),
+            (10, "ALARM      pages: memory is too small"),
+            (12, "STATE         USED     OF    PAGES  CACHE"),
+            (13, "memory        3.3k   1.0M        2  pages"),
+            (15, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
+            (16, "      12  Set-Cookie, a /, /x?[1m"),
         ] {
             assert_eq!(shown[line], expected);
         }
-        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (16, 10));
+        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (17, 10));
     }
 
     #[test]

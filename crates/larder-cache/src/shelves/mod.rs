@@ -141,6 +141,12 @@ impl Shelves {
         (!on.is_empty()).then_some(FoundOn { on, body_bytes_max, newest_ban })
     }
 
+    /// Notes that a key is fetched. True if one of its shelves has evicted a page of it lately that could still be used.
+    pub(crate) fn note_miss(&self, key: &[u8], now: Time) -> bool {
+        // Each of them is told.
+        self.of(key).filter(|shelf| shelf.note_miss(key, now.secs())).count() > 0
+    }
+
     /// Whether there may be something under `key`. Does not count as a use. No I/O.
     pub(crate) fn may_have(&self, key: &[u8]) -> bool {
         self.of(key).any(|shelf| shelf.may_have(key))

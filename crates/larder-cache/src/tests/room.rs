@@ -225,3 +225,73 @@ fn the_weight_of_an_entry_is_what_it_reserved() {
     assert_eq!(entry.weight() as u64, zone.stats().bytes);
     assert!(zone.stats().bytes > 5 + KEY.len() as u64);
 }
+
+/// Whether a page is in memory.
+fn is_there(zone: &Zone, name: &str) -> bool {
+    !zone.peek(&KeyRef::new(name.as_bytes()), at(0)).variants.is_empty()
+}
+
+#[test]
+fn a_page_that_is_fetched_again_because_it_was_evicted_is_counted_while_it_would_be_fresh() {
+    let names: Vec<String> = (0..40).map(|number| format!("/{number}")).collect();
+    for (what, now, wanted) in [
+        ("nothing", 9, 1),
+        ("its time", 10, 0),
+        ("a purge", 5, 0),
+        ("a purge of all", 5, 0),
+        ("a soft purge of all", 5, 0),
+        ("a purge of another", 5, 1),
+    ] {
+        let zone = zone(100_000);
+        let mut worker = Worker::new(&zone);
+        names.iter().for_each(|name| drop(worker.store(name.as_bytes(), &"x".repeat(3000), 0)));
+        let gone: Vec<&String> = names.iter().filter(|name| !is_there(&zone, name)).collect();
+        assert!(gone.len() > 5 && zone.stats().evicted_wanted == 0, "{gone:?}");
+        let last = gone[gone.len() - 1].as_bytes();
+        let purge = |selection, how| zone.purge_selected(selection, how, at(1)).expect("it is short");
+        match what {
+            "a purge" => drop(purge(Selection::Key(last.into()), How::Hard)),
+            "a purge of all" => drop(purge(Selection::All, How::Hard)),
+            "a soft purge of all" => drop(purge(Selection::All, How::Soft)),
+            "a purge of another" => drop(purge(Selection::Key(gone[0].as_bytes().into()), How::Hard)),
+            _ => {}
+        }
+        for _ in 0..2 {
+            assert_eq!(told(&worker.ask(last, &Rules::default(), now)), "miss", "{what}");
+            assert_eq!(zone.stats().evicted_wanted, wanted, "{what}");
+        }
+        assert_eq!(told(&worker.ask(b"/new", &Rules::default(), now)), "miss");
+        assert_eq!(zone.stats().evicted_wanted, wanted, "{what}: one that was never there");
+    }
+}
+
+#[test]
+fn what_a_disk_has_evicted_too_counts_for_the_disk() {
+    let folder = super::disks::folder();
+    let disk = super::disks::open(folder.path());
+    let limits = larder_store::DiskLimits { bytes_max: Some(1 << 20), free_min: 0, inactive: secs(600) };
+    disk.shelf.adjust(limits);
+    let member = Member { shelf: disk.shelf.clone(), name: "/0".to_owned(), weight: 1 };
+    let memory = Memory::new(200_000);
+    let zone = Zone::over("pages", memory, secs(600), Shelves::new(Placing::Hash, vec![member]));
+    let mut worker = Worker::new(&zone);
+    let names: Vec<String> = (0..60).map(|number| format!("/{number}")).collect();
+    for name in &names {
+        super::disks::put_under(name.as_bytes(), &mut worker, &[], "", &"x".repeat(20_000), 0);
+        assert!(disk.shelf.flush_blocking());
+    }
+    let is_gone = |name: &&String| !is_there(&zone, name) && !disk.shelf.may_have(name.as_bytes());
+    let gone = names.iter().rfind(is_gone).expect("the disk has room for 50");
+    let on_disk = names.iter().find(|name| !is_there(&zone, name) && disk.shelf.may_have(name.as_bytes()));
+    let wanted = || (zone.stats().evicted_wanted, disk.shelf.stats().evicted_wanted);
+    let on_disk = on_disk.expect("memory has room for 10");
+    if let Verdict::Load(loading) = worker.ask(on_disk.as_bytes(), &Rules::default(), 5) {
+        run(loading.run());
+    }
+    assert!(told(&worker.ask(on_disk.as_bytes(), &Rules::default(), 5)).starts_with("hit"));
+    assert_eq!(wanted(), (0, 0), "it was only read again");
+    for _ in 0..2 {
+        assert_eq!(told(&worker.ask(gone.as_bytes(), &Rules::default(), 5)), "miss");
+        assert_eq!(wanted(), (0, 1));
+    }
+}

@@ -22,7 +22,7 @@ use crate::clock;
 
 use hour::{Hour, STEP_SECS};
 
-pub use point::{Point, Span, ZonePoint};
+pub use point::{DiskPoint, Point, Span, ZonePoint};
 
 /// What is known of the last minute and the last hour.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub struct Point {
 }
 
 /// The same of a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ZonePoint {
     /// Pages that were purged.
     pub purged: u64,
@@ -31,10 +31,30 @@ pub struct ZonePoint {
     pub evicted: u64,
     /// How often there was no room for a page.
     pub refused: u64,
+    /// Requests that had to fetch, as nothing was found.
+    pub fetched: u64,
+    /// Of these, those for a page that memory has evicted although it was fresh.
+    pub evicted_wanted: u64,
     /// Bytes that were written to its disks.
     pub written: u64,
     /// Pages that were read from its disks.
     pub reads: u64,
+    /// Of each of its disks.
+    pub disks: Vec<DiskPoint>,
+}
+
+impl ZonePoint {
+    /// Requests for a page that memory or a disk has evicted although it could still be used.
+    pub fn wanted(&self) -> u64 {
+        self.evicted_wanted + self.disks.iter().map(|disk| disk.evicted_wanted).sum::<u64>()
+    }
+}
+
+/// The same of a disk.
+#[derive(Clone, Debug, Default)]
+pub struct DiskPoint {
+    /// Requests that had to fetch a page that it has evicted although it could still be used.
+    pub evicted_wanted: u64,
 }
 
 /// How counts grew from one moment to another.
@@ -62,11 +82,18 @@ impl<'a> Span<'a> {
 
     /// The same for a count of the cache at this place.
     pub fn zone_per_second(&self, place: usize, count: impl Fn(&ZonePoint) -> u64) -> Option<f64> {
-        // A reload has changed the caches.
-        if self.first.zones.len() != self.last.zones.len() {
-            return None;
-        }
-        self.per_second(|point| point.zones.get(place).map_or(0, &count))
+        self.has_same_caches().then(|| self.per_second(|point| point.zones.get(place).map_or(0, &count)))?
+    }
+
+    /// What a count of the cache at this place grew by.
+    pub fn zone_grown(&self, place: usize, count: impl Fn(&ZonePoint) -> u64) -> u64 {
+        if self.has_same_caches() { self.grown(|point| point.zones.get(place).map_or(0, &count)) } else { 0 }
+    }
+
+    /// Whether no reload has changed the caches and disks.
+    fn has_same_caches(&self) -> bool {
+        let disks = |point: &Point| point.zones.iter().map(|zone| zone.disks.len()).collect::<Vec<_>>();
+        disks(self.first) == disks(self.last)
     }
 
     /// Responses for which a cache was asked, in a second.

@@ -1,6 +1,7 @@
 //! `larder_status`: what is counted, as JSON. In the shape of NGINX Plus' API where that has a name for it, which is
 //! `plus.rs`; what is larder's own is in `own.rs`.
 
+mod alarms;
 mod now;
 mod own;
 mod plus;

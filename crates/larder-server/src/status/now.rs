@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::context::Cx;
 use crate::counts::TlsSums;
-use crate::dash::{Point, Span, ZonePoint};
+use crate::dash::{DiskPoint, Point, Span, ZonePoint};
 use crate::metrics;
 use crate::misses::Seen;
+
+use super::alarms;
 
 /// Notes what was counted until now for the dashboard, and tells those who watch. To be called once a second.
 pub fn tick(cx: &Cx, now: Time) {
@@ -48,12 +50,19 @@ fn point(cx: &Cx) -> Point {
 
 fn zone_point(zone: &larder_cache::Zone) -> ZonePoint {
     let stats = zone.stats();
-    let mut point =
-        ZonePoint { purged: stats.purged, evicted: stats.evicted, refused: stats.refused, written: 0, reads: 0 };
+    let mut point = ZonePoint {
+        purged: stats.purged,
+        evicted: stats.evicted,
+        refused: stats.refused,
+        fetched: stats.misses + stats.scarce,
+        evicted_wanted: stats.evicted_wanted,
+        ..ZonePoint::default()
+    };
     for shelf in zone.shelves().iter() {
         let disk = shelf.stats();
         point.written += disk.written;
         point.reads += disk.read;
+        point.disks.push(DiskPoint { evicted_wanted: disk.evicted_wanted });
     }
     point
 }
@@ -105,10 +114,12 @@ fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
         },
         "pages": {
             "purged_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.purged).sum()),
+            "evicted_wanted": (0..cx.site().caches.zones.len()).map(|place| minute.zone_grown(place, ZonePoint::wanted)).sum::<u64>(),
             "evicted_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.evicted).sum()),
         },
+        "alarms": alarms::of(recent, minute, cx),
         "origins": servers.iter().map(Origin::to_json).collect::<Vec<_>>(),
-        "zones": zones(recent, cx),
+        "zones": zones(recent, minute, cx),
         "costly": cx.worker.shared.misses.summary(cx.now()).rows.iter().take(COSTLY_MAX).map(costly).collect::<Vec<_>>(),
     })
 }
@@ -157,7 +168,7 @@ fn waiting(cx: &Cx) -> u64 {
 }
 
 /// Each cache, and behind it its disks.
-fn zones(recent: &Span<'_>, cx: &Cx) -> Vec<Value> {
+fn zones(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<Value> {
     let mut all = Vec::new();
     for (place, zone) in cx.site().caches.zones.iter().enumerate() {
         let stats = zone.stats();
@@ -168,11 +179,12 @@ fn zones(recent: &Span<'_>, cx: &Cx) -> Vec<Value> {
             "bytes_max": stats.bytes_max,
             "pages": stats.objects,
             "evicted_per_second": recent.zone_per_second(place, |zone| zone.evicted),
+            "evicted_wanted": minute.zone_grown(place, |zone| zone.evicted_wanted),
             "refused_per_second": recent.zone_per_second(place, |zone| zone.refused),
             "written_per_second": recent.zone_per_second(place, |zone| zone.written),
             "reads_per_second": recent.zone_per_second(place, |zone| zone.reads),
         }));
-        for shelf in zone.shelves().iter() {
+        for (number, shelf) in zone.shelves().iter().enumerate() {
             let disk = shelf.stats();
             all.push(json!({
                 "name": shelf.dir().display().to_string(),
@@ -180,6 +192,7 @@ fn zones(recent: &Span<'_>, cx: &Cx) -> Vec<Value> {
                 "bytes": disk.bytes,
                 "bytes_max": disk.bytes_max,
                 "pages": disk.objects,
+                "evicted_wanted": minute.zone_grown(place, |zone| zone.disks.get(number).map_or(0, |disk| disk.evicted_wanted)),
             }));
         }
     }

@@ -118,7 +118,7 @@ fn caches(cx: &Cx) -> Map<String, Value> {
                     "entries": stats.entries, "pages": stats.objects,
                     // Of all zones that share it.
                     "bytes": stats.bytes, "bytes_max": stats.bytes_max,
-                    "evicted": stats.evicted, "inactive": stats.inactive, "refused": stats.refused,
+                    "evicted": stats.evicted, "evicted_wanted": stats.evicted_wanted, "inactive": stats.inactive, "refused": stats.refused,
                 },
                 "disks": zone.shelves().iter().map(|shelf| {
                     let disk = shelf.stats();
@@ -133,6 +133,7 @@ fn caches(cx: &Cx) -> Map<String, Value> {
                             "time": disk.skipped_queue, "room": disk.skipped_room, "disk": disk.skipped_out,
                         },
                         "pages_left": { "evicted": disk.evicted, "expired": disk.expired, "removed": disk.removed },
+                        "evicted_wanted": disk.evicted_wanted,
                         "reads": disk.read, "slow_reads": disk.slow_reads,
                         "errors": { "read": disk.read_errors, "write": disk.write_errors, "corrupt": disk.corrupt },
                     })

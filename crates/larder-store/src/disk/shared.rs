@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::bans::Bans;
 use super::files::Files;
+use super::footer::Row;
 use super::found::{Found, Place};
 use super::health::{DiskState, Health};
 use super::index::{Index, Slot};
@@ -18,6 +19,7 @@ use super::segment::{Live, Segment};
 use super::space::{DiskLimits, Space};
 use super::stats::Counters;
 use super::units::Units;
+use crate::ghost::{Evicted, Ghost};
 
 pub(super) struct Shared {
     pub(super) files: Arc<dyn Files>,
@@ -32,6 +34,8 @@ pub(super) struct Shared {
     pub(super) bans: Bans,
     pub(super) readers: Readers,
     pub(super) counters: Counters,
+    /// What was evicted for lack of room. Of the last [`GHOST_MAX`] pages at most.
+    pub(super) ghost: Mutex<Ghost>,
     /// A clear was asked for and is not done: nothing is found.
     pub(super) clears: AtomicUsize,
     /// How long an inline body and a slice may be.
@@ -103,6 +107,23 @@ impl Shared {
         is_here && !self.removals.hidden(key).hides(variant) && self.index.get(self.hash(key), variant).is_some()
     }
 
+    /// Remembers a page that leaves for lack of room.
+    pub(super) fn remember_evicted(&self, row: &Row, slot: &Slot) {
+        if self.units.is_inactive(slot.used_at) {
+            return;
+        }
+        // A page stays for `inactive` after it can be used.
+        let useful_until = row.expires_at.saturating_sub(self.limits().inactive.as_secs());
+        let useful_until = u32::try_from(useful_until).unwrap_or(u32::MAX);
+        let len = self.index.len().min(GHOST_MAX);
+        self.ghost.lock().push(row.hash, Evicted { uses: slot.uses, useful_until }, len);
+    }
+
+    /// Notes that what was evicted under a key would have been removed by now.
+    pub(super) fn make_evicted_useless(&self, key: &[u8]) {
+        self.ghost.lock().make_useless(self.hash(key));
+    }
+
     /// Removes a record that cannot be read from the index. It stays on disk until its segment is deleted.
     pub(super) fn drop_place(&self, hash: u64, place: &Place) {
         if self.index.remove_at(hash, place.variant, place.segment.number(), place.offset).is_some() {
@@ -130,5 +151,7 @@ impl Shared {
     }
 }
 
+/// How many evicted pages are remembered at most: 8 MB.
+const GHOST_MAX: usize = 1 << 20;
 /// The most variants of one key that are looked at.
 const VARIANTS_MAX: usize = 64;

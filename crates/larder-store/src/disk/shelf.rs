@@ -97,6 +97,7 @@ impl DiskShelf {
             bans: Bans::default(),
             readers: Readers::default(),
             counters: Counters::default(),
+            ghost: Mutex::default(),
             clears: AtomicUsize::new(0),
             slice_bytes: AtomicUsize::new(SLICE_BYTES_UNKNOWN),
             segment_bytes: AtomicU64::new(0),
@@ -138,6 +139,21 @@ impl DiskShelf {
     /// Whether there may be a page under `key`. Does not count as a use. Reads memory only, never waits.
     pub fn may_have(&self, key: &[u8]) -> bool {
         self.shared().may_have(key)
+    }
+
+    /// Notes that a page is fetched for which nothing was found here. True, and counted once, if the page was evicted
+    /// lately for lack of room and could still be used. Reads memory only, never waits.
+    pub fn note_miss(&self, key: &[u8], now: u64) -> bool {
+        let shared = self.shared();
+        let evicted = shared.ghost.lock().take(shared.hash(key));
+        let was_wanted = evicted.is_some_and(|evicted| u64::from(evicted.useful_until) > now);
+        shared.counters.evicted_wanted.add(u64::from(was_wanted));
+        was_wanted
+    }
+
+    /// Notes that all pages that were evicted would have been removed by now.
+    pub fn forget_evicted(&self) {
+        self.shared().ghost.lock().make_all_useless();
     }
 
     /// Whether this variant of a page has been written, as far as the index tells. Does not count as a use. Reads memory
@@ -392,7 +408,7 @@ impl DiskShelf {
             bytes_max: shared.limits().bytes_max,
             lingering: shared.space.lingering(),
             objects: shared.index.len(),
-            index_bytes: shared.index.bytes(),
+            index_bytes: shared.index.bytes() + shared.ghost.lock().bytes() as u64,
             segments: shared.live.len(),
             queued: work.queue.bytes(),
             owed_pages: work.owes.pages(),
@@ -403,6 +419,7 @@ impl DiskShelf {
             skipped_room: counters.skipped_room.get(),
             skipped_out: counters.skipped_out.get(),
             evicted: counters.evicted.get(),
+            evicted_wanted: counters.evicted_wanted.get(),
             reinserted: counters.reinserted.get(),
             expired: counters.expired.get(),
             removed: counters.removed.get(),

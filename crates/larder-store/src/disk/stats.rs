@@ -17,7 +17,7 @@ pub struct DiskStats {
     pub lingering: u64,
     /// Pages that can be found.
     pub objects: usize,
-    /// Memory that the index takes.
+    /// Memory that the index takes, and what remembers evicted pages.
     pub index_bytes: u64,
     /// Segment files.
     pub segments: usize,
@@ -39,6 +39,8 @@ pub struct DiskStats {
     pub skipped_out: u64,
     /// Pages that were evicted with their segment.
     pub evicted: u64,
+    /// Of those evicted for lack of room, how many were fetched again while they could still have been used.
+    pub evicted_wanted: u64,
     /// Pages that were copied to a new segment because they were used.
     pub reinserted: u64,
     /// Pages that were found expired when they were read.
@@ -66,6 +68,7 @@ pub(super) struct Counters {
     pub(super) skipped_room: Counter,
     pub(super) skipped_out: Counter,
     pub(super) evicted: Counter,
+    pub(super) evicted_wanted: Counter,
     pub(super) reinserted: Counter,
     pub(super) expired: Counter,
     pub(super) removed: Counter,

@@ -27,6 +27,7 @@ impl Work {
         self.shared.units.tell(now);
         // Hidden first: what is put into the index from now on, of older pages, is hidden too.
         let added = self.shared.removals.add(key, variant);
+        self.shared.make_evicted_useless(key);
         let removed = self.shared.index.remove(self.shared.hash(key), variant);
         match added {
             Added::Ticket(ticket) => {
@@ -92,6 +93,7 @@ impl Work {
     /// Hides everything until the writer has removed it.
     pub(super) fn clear(&self) {
         self.shared.clears.fetch_add(1, Ordering::AcqRel);
+        self.shared.ghost.lock().make_all_useless();
         self.queue.push(Command::Clear);
     }
 }

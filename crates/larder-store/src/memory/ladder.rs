@@ -19,7 +19,7 @@ use super::Kept;
 use super::seat::Seat;
 use super::slab::{NOWHERE, Node, Slab};
 use super::worth::{STEPS, Typical, USES_MAX, worth};
-use crate::ghost::Ghost;
+use crate::ghost::{Evicted, Ghost};
 
 /// The things of a shelf, in the order in which they are evicted.
 pub(super) struct Ladder<V> {
@@ -82,7 +82,8 @@ impl<V: Kept> Ladder<V> {
             return false;
         }
         let before = self.ghost.take(seat.hash());
-        let uses = before.map_or(1, |uses| uses.saturating_add(1).min(USES_MAX));
+        let uses = before.map_or(1, |before| before.uses.saturating_add(1).min(USES_MAX));
+        seat.set_left_until(before.map_or(0, |before| before.useful_until));
         let micros = seat.cost_micros();
         self.typical.learn(micros, weight);
         let step = self.typical.step(micros, weight, uses);
@@ -224,8 +225,17 @@ impl<V: Kept> Ladder<V> {
         let node = self.cut(at)?;
         let seat = node.kept.seat();
         seat.set_gone();
-        self.ghost.push(seat.hash(), node.uses.saturating_add(seat.uses()), len);
+        let useful_until = u32::try_from(node.kept.useful_until()).unwrap_or(u32::MAX);
+        self.ghost.push(seat.hash(), Evicted { uses: node.uses.saturating_add(seat.uses()), useful_until }, len);
         Some((node.kept, node.weight))
+    }
+
+    /// Notes that what was evicted under `hash`, or all that was, would have been removed by now.
+    pub(super) fn make_useless(&mut self, hash: Option<u64>) {
+        match hash {
+            Some(hash) => self.ghost.make_useless(hash),
+            None => self.ghost.make_all_useless(),
+        }
     }
 
     fn cut(&mut self, at: u32) -> Option<Node<V>> {

@@ -39,6 +39,12 @@ pub trait Kept: Send + Sync + 'static {
         false
     }
 
+    /// Until when it can be used, in seconds since 1970; 0 if it is of no use. Called under a lock when it is evicted, so
+    /// it must only read.
+    fn useful_until(&self) -> u64 {
+        0
+    }
+
     /// Called once when the shelf has dropped it: free what it holds now, even if others have an `Arc` of it.
     fn leave(&self);
 }
@@ -75,9 +81,8 @@ pub struct ShelfStats {
 
 /// How many bytes the index, the ladder and the ghost take for one thing. For use in [`Kept::weight`].
 ///
-/// The ladder takes 40, the index 10 to 21 and the ghost 4 to 8, depending on how full their tables are; 60 to 70 in
-/// all were measured.
-pub const SLOT_BYTES: usize = 72;
+/// The ladder takes 40, the index 10 to 21 and the ghost 8 to 16, depending on how full their tables are.
+pub const SLOT_BYTES: usize = 80;
 
 /// Things under keys, in memory.
 pub struct MemoryShelf<V: Kept> {
@@ -161,6 +166,11 @@ impl<V: Kept> MemoryShelf<V> {
             return Some(found);
         }
         None
+    }
+
+    /// Notes that what was evicted under this hash would have been removed by now, or with `None` all that was evicted.
+    pub fn make_useless(&self, hash: Option<u64>) {
+        self.inner.ladder.lock().make_useless(hash);
     }
 
     /// Reserves `bytes`, and evicts others if necessary. `None` if there is no room.

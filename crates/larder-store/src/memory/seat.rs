@@ -16,6 +16,8 @@ pub struct Seat {
     /// Uses since it was put on the shelf or last looked at, saturating at [`NEW_USES_MAX`].
     uses: AtomicU8,
     gone: AtomicBool,
+    /// If an earlier thing of its key was evicted lately: until when that could have been used, seconds since 1970.
+    left_until: AtomicU32,
     /// The node on the ladder, or [`NOWHERE`]. Written under the lock of the ladder only.
     node: AtomicU32,
 }
@@ -28,6 +30,7 @@ impl Seat {
             cost_micros: AtomicU32::new(0),
             uses: AtomicU8::new(0),
             gone: AtomicBool::new(false),
+            left_until: AtomicU32::new(0),
             node: AtomicU32::new(NOWHERE),
         }
     }
@@ -73,6 +76,17 @@ impl Seat {
     /// How many uses were noted since the shelf has last looked at it, up to the most that count.
     pub fn uses(&self) -> u8 {
         self.uses.load(Ordering::Relaxed)
+    }
+
+    /// If an earlier thing of its key was evicted lately: until when that could have been used, in seconds since 1970;
+    /// else 0. Told once.
+    pub fn take_left_until(&self) -> u32 {
+        // Of most there is nothing to be told, and nothing is written.
+        if self.left_until.load(Ordering::Relaxed) == 0 { 0 } else { self.left_until.swap(0, Ordering::Relaxed) }
+    }
+
+    pub(super) fn set_left_until(&self, until: u32) {
+        self.left_until.store(until, Ordering::Relaxed);
     }
 
     pub(super) fn set_uses(&self, uses: u8) {

@@ -187,6 +187,35 @@ fn pictures(browser: &Browser) {
 }
 
 #[test]
+fn a_cache_that_is_too_small_is_an_alarm() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("x".repeat(16_000)));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/small keys_zone=small:1m larder_disk=off max_size=1m;
+         server {
+             listen 127.0.0.1:{PORT};
+             location / { proxy_pass http://{ORIGIN}; proxy_cache small; proxy_cache_valid 200 1h; }
+             location /status { larder_status; }
+             location = /metrics { larder_metrics; }
+         }",
+    );
+    let now = || serde_json::from_str::<Value>(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+    assert_eq!(now()["alarms"], Value::Array(Vec::new()));
+    eventually("the alarm", || {
+        (0..75).for_each(|number| drop(site.get(&format!("/{number}"))));
+        let alarms = now()["alarms"].to_string();
+        alarms.contains("small: memory is too small: ")
+    });
+    assert!(now()["zones"][0]["evicted_wanted"].as_u64() > Some(10), "{}", now()["zones"]);
+    let caches: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/caches/small"))).unwrap();
+    assert!(caches["memory"]["evicted_wanted"].as_u64() > Some(10), "{caches}");
+    let metrics = text(&site.get("/metrics"));
+    assert!(metrics.contains("larder_cache_memory_evicted_wanted_total{zone=\"small\"} "), "{metrics}");
+    let shown = text_of(&site.setup().larder_words(&["top"]).stdout);
+    assert!(shown.contains("\nALARM      small: memory is too small: "), "{shown}");
+}
+
+#[test]
 fn the_same_is_shown_in_a_terminal() {
     let (site, _origin) = start();
     site.get_until("/page", "the page to be stored", |response| cached(response) == "HIT");

@@ -18,13 +18,25 @@ use crate::disk::record::{HEADER_BYTES, Kind, aligned};
 use crate::disk::segment::Segment;
 use crate::disk::units::have_passed;
 
+/// Why a segment is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The room is needed.
+    Room {
+        /// Whether used pages are carried to a new segment.
+        with_carry: bool,
+    },
+    /// Nothing in it is needed, or somebody deleted its file.
+    Useless,
+}
+
 impl Writer {
     /// Evicts the oldest sealed segment. False if there is none.
     pub(super) fn evict_oldest(&mut self, with_carry: bool) -> bool {
         let Some(oldest) = self.shared.live.oldest().filter(|oldest| !self.is_open(oldest)) else {
             return false;
         };
-        self.evict(&oldest, with_carry)
+        self.evict(&oldest, Reason::Room { with_carry })
     }
 
     pub(super) fn is_open(&self, segment: &Segment) -> bool {
@@ -32,9 +44,9 @@ impl Writer {
     }
 
     /// Evicts a segment with its pages, except those that are carried to a new one. True if its file is deleted.
-    pub(super) fn evict(&mut self, segment: &Arc<Segment>, with_carry: bool) -> bool {
+    pub(super) fn evict(&mut self, segment: &Arc<Segment>, reason: Reason) -> bool {
         let rows = self.rows_of(segment);
-        if let Some(rows) = rows.as_ref().filter(|_| with_carry) {
+        if let (Some(rows), Reason::Room { with_carry: true }) = (&rows, reason) {
             self.carry(segment, rows);
         }
         if let Err(error) = self.unlink(segment) {
@@ -46,7 +58,13 @@ impl Writer {
             Some(rows) => rows
                 .iter()
                 .filter(|row| row.kind != Kind::Tombstone && row.kind != Kind::Slice)
-                .filter_map(|row| self.shared.index.remove_at(row.hash, row.variant, number, row.offset))
+                .filter_map(|row| {
+                    let slot = self.shared.index.remove_at(row.hash, row.variant, number, row.offset)?;
+                    if reason != Reason::Useless {
+                        self.shared.remember_evicted(row, &slot);
+                    }
+                    Some(slot)
+                })
                 .count(),
             None => self.shared.index.sweep(|slot| slot.number != number),
         };
@@ -197,7 +215,7 @@ impl Writer {
             is_older_haunted |= segment.is_haunted();
             if is_over && may_go && left > 0 && !self.is_open(segment) {
                 left -= 1;
-                self.evict(segment, false);
+                self.evict(segment, Reason::Useless);
             } else if is_over && self.is_open(segment) && all.len() == 1 {
                 self.seal();
             }
@@ -232,7 +250,7 @@ impl Writer {
                     }))
         });
         if !is_needed {
-            self.evict(segment, false);
+            self.evict(segment, Reason::Useless);
         }
     }
 }

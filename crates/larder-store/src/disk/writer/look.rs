@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Writer;
+use super::evict::Reason;
 use super::load::SHELF_FILE;
 use crate::disk::files::Stamp;
 use crate::disk::health::{DiskEvent, DiskState};
@@ -85,7 +86,7 @@ impl Writer {
                 hashes.extend(rows.map(|row| row.hash));
                 hashes
             });
-            self.evict(segment, false);
+            self.evict(segment, Reason::Useless);
         }
         let shared = &self.shared;
         let keys = KeySet::new(shared.seed(), hashes);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Writer;
+use super::evict::Reason;
 use super::pack::{Lost, is_full};
 use crate::disk::files::OpenFile;
 use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, footer_start};
@@ -46,7 +47,7 @@ impl Writer {
         let sequence = self.next_sequence;
         // A number must mean only one segment. Numbers repeat after a million segments.
         if let Some(other) = self.shared.live.numbered(number_of(sequence))
-            && !self.evict(&other, false)
+            && !self.evict(&other, Reason::Room { with_carry: false })
         {
             return Err(Lost);
         }

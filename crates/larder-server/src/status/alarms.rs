@@ -1,0 +1,54 @@
+//! What somebody should look at, in sentences: for the dashboard and `larder top`.
+
+use crate::context::Cx;
+use crate::dash::Span;
+
+/// What is wrong now. Rates are those of `recent`, shares those of `minute`.
+pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
+    let mut all = Vec::new();
+    for (place, zone) in cx.site().caches.zones.iter().enumerate() {
+        if let Some(rate) = recent.zone_per_second(place, |zone| zone.refused).filter(|rate| *rate > 0.0) {
+            all.push(format!("{}: memory has no room for {rate:.1} pages a second", zone.name()));
+        }
+        let fetched = minute.zone_grown(place, |zone| zone.fetched);
+        let wanted = minute.zone_grown(place, |zone| zone.evicted_wanted);
+        all.extend(too_small(zone.name(), "memory", wanted, fetched));
+        for (number, shelf) in zone.shelves().iter().enumerate() {
+            let of_disk = |disks: &[crate::dash::DiskPoint]| disks.get(number).map_or(0, |disk| disk.evicted_wanted);
+            let wanted = minute.zone_grown(place, |zone| of_disk(&zone.disks));
+            all.extend(too_small(zone.name(), &shelf.dir().display().to_string(), wanted, fetched));
+        }
+    }
+    all
+}
+
+/// That pages which were `wanted` again had left a place, out of those that were `fetched`; `None` if these are few.
+fn too_small(zone: &str, place: &str, wanted: u64, fetched: u64) -> Option<String> {
+    let is_much = wanted >= WANTED_MIN && wanted as f64 > fetched as f64 * WANTED_SHARE;
+    let percent = (100 * wanted).div_ceil(fetched.max(wanted).max(1));
+    is_much.then(|| {
+        format!("{zone}: {place} is too small: {percent} % of what was fetched in the last minute had been there, still fresh")
+    })
+}
+
+/// Fewer in a minute are no alarm.
+const WANTED_MIN: u64 = 10;
+/// Nor is a smaller share of what is fetched.
+const WANTED_SHARE: f64 = 0.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_pages_that_were_still_wanted_are_no_alarm() {
+        for (wanted, fetched, percent) in
+            [(0, 0, None), (9, 9, None), (10, 500, None), (11, 500, Some(3)), (10, 10, Some(100)), (12, 10, Some(100))]
+        {
+            let expected = percent.map(|percent| {
+                format!("pages: memory is too small: {percent} % of what was fetched in the last minute had been there, still fresh")
+            });
+            assert_eq!(too_small("pages", "memory", wanted, fetched), expected, "{wanted} of {fetched}");
+        }
+    }
+}
