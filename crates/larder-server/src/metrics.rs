@@ -61,8 +61,18 @@ pub fn page(cx: &Cx) -> String {
     MEMORY.iter().for_each(|metric| write_metric(&mut out, metric, &memory));
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
+    write_disk_times(&mut out, &disks);
     write_counted(&mut out, cx);
     out
+}
+
+/// Writes how long disks took.
+fn write_disk_times(out: &mut String, disks: &[Labelled<DiskStats>]) {
+    let of = |times: fn(&DiskStats) -> TimeSums| {
+        disks.iter().map(|(labels, disk)| (labels.clone(), times(disk))).collect::<Vec<_>>()
+    };
+    write_times(out, "larder_disk_read_seconds", "How long a read from the disk took.", &of(|disk| disk.read_times));
+    write_times(out, "larder_disk_write_seconds", "How long a write of a batch took.", &of(|disk| disk.write_times));
 }
 
 /// Writes what is counted of requests, by zone.
@@ -246,7 +256,7 @@ const ZONE: [Metric<ZoneStats>; 12] = [
     }),
 ];
 
-const DISK: [Metric<DiskStats>; 18] = [
+const DISK: [Metric<DiskStats>; 19] = [
     gauge("larder_disk_state", "1 for what the disk of a zone does.", |disk: &DiskStats| vec![(state(disk.state), 1)])
         .by("state"),
     gauge("larder_disk_bytes", "Bytes that the folder takes.", |disk| vec![("", disk.bytes)]),
@@ -284,6 +294,7 @@ const DISK: [Metric<DiskStats>; 18] = [
         |disk| vec![("", disk.evicted_wanted)],
     ),
     counter("larder_disk_reads_total", "Pages read.", |disk| vec![("", disk.read)]),
+    counter("larder_disk_read_bytes_total", "Bytes that the disk had to read.", |disk| vec![("", disk.read_bytes)]),
     counter("larder_disk_slow_reads_total", "Reads that took longer than a second.", |disk| {
         vec![("", disk.slow_reads)]
     }),
@@ -345,7 +356,7 @@ mod tests {
         let times = Times::default();
         [20, 20, 7_000_000, 999_000_000].into_iter().for_each(|micros| times.add(micros));
         let mut sums = TimeSums::default();
-        sums.add(&times);
+        times.add_to(&mut sums);
         let mut all = [TimeSums::default(); VERDICTS.len()];
         all[1] = sums;
         let mut out = String::new();

@@ -12,6 +12,7 @@ mod budget;
 mod disk;
 mod ghost;
 mod memory;
+mod times;
 
 pub use arena::memory_file_bytes;
 pub use body::{
@@ -28,3 +29,4 @@ pub use disk::{
     WordedBan,
 };
 pub use memory::{Kept, MemoryShelf, SLOT_BYTES, Seat, ShelfLimits, ShelfStats};
+pub use times::{BOUNDS_MICROS, BUCKETS as TIME_BUCKETS, TimeSums, bucket_of};

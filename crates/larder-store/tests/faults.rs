@@ -1,5 +1,6 @@
-//! Disks that fail: the shelf degrades, says so once, and works again when the disk does. And what was removed, or is to
-//! be cleared, while a shelf cannot write that down at once.
+//! Disks that fail: the shelf degrades, says so once, and works again. Long because a disk fails in many ways.
+//!
+//! And what was removed, or is to be cleared, while a shelf cannot write that down at once.
 
 mod simulated;
 
@@ -787,4 +788,17 @@ fn what_is_removed_right_after_writing_works_again_does_not_come_back_with_the_p
     keys.iter().for_each(|key| _ = shelf.remove(key.as_bytes(), None, 1020));
     assert!((0..8).all(|number| store_long(&format!("other/{number}"), 20_000)));
     assert!(keys.iter().all(|key| read(&shelf, key, 1020).is_none()));
+}
+
+#[test]
+fn what_a_disk_reads_and_writes_is_counted_where_it_is_waited_for() {
+    let site = Site::new();
+    let shelf = site.open();
+    shelf.store(page("/a", "x".repeat(3000)), 100).expect("it fits");
+    assert!(shelf.flush_blocking() && shelf.stats().write_times.count() > 0, "a batch");
+    for (is_in_memory, reads) in [(true, 0), (false, 1)] {
+        site.process.set_in_memory(is_in_memory);
+        assert!(read(&shelf, "/a", 100).is_some() && shelf.stats().read_times.count() == reads, "{reads}");
+    }
+    assert!(shelf.stats().read_bytes > 3000);
 }

@@ -23,7 +23,10 @@ const LAYERS: &[(&str, Layers)] = &[
             &["h2"],
         ],
     ),
-    ("crates/larder-store/src", &[&["background", "ghost"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
+    (
+        "crates/larder-store/src",
+        &[&["background", "ghost", "times"], &["arena", "budget"], &["disk", "memory"], &["body"]],
+    ),
     (
         "crates/larder-server/src",
         &[

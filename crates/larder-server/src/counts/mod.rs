@@ -11,7 +11,8 @@ use std::sync::Arc;
 use larder_origin::resolver::ResolverCounts;
 use parking_lot::Mutex;
 
-pub use times::{BOUNDS_MICROS, TimeSums, Times};
+pub use larder_store::{BOUNDS_MICROS, TimeSums};
+pub use times::Times;
 pub use tls::{TlsSums, TlsTraffic};
 pub use traffic::{
     CacheSums, CacheTraffic, FROM_CACHE, FROM_ORIGIN, Finished, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums,

@@ -1,134 +1,32 @@
-//! How long it took: a histogram with fixed bounds.
+//! How long requests took.
+
+use larder_store::{TIME_BUCKETS, TimeSums, bucket_of};
 
 use crate::stats::Counter;
 
-/// The bounds of the buckets, microseconds; a time belongs to the first that is not below it. Behind the last one is a
-/// bucket for all that took longer. Hits are at the lower end, and PHP at the upper one.
-pub const BOUNDS_MICROS: [u64; 22] = [
-    10,
-    25,
-    50,
-    100,
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    60_000_000,
-    120_000_000,
-];
-
-const BUCKETS: usize = BOUNDS_MICROS.len() + 1;
-
 /// The times that one worker has seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Times {
-    buckets: [Counter; BUCKETS],
+    buckets: [Counter; TIME_BUCKETS],
     micros: Counter,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| Counter::default()), micros: Counter::default() }
+    }
 }
 
 impl Times {
     /// Counts one; only the owner calls this.
     pub fn add(&self, micros: u64) {
-        let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
-        self.buckets[bucket].add(1);
+        self.buckets[bucket_of(micros)].add(1);
         self.micros.add(micros);
     }
-}
 
-/// Times of all workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimeSums {
-    /// How many were in each bucket.
-    pub buckets: [u64; BUCKETS],
-    /// Their sum, microseconds.
-    pub micros: u64,
-}
-
-impl TimeSums {
-    /// Adds those of a worker.
-    pub fn add(&mut self, times: &Times) {
-        for (sum, bucket) in self.buckets.iter_mut().zip(&times.buckets) {
-            *sum += bucket.get();
-        }
-        self.micros += times.micros.get();
-    }
-
-    /// Adds other sums.
-    pub fn add_sums(&mut self, other: &Self) {
-        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, bucket)| *sum += bucket);
-        self.micros += other.micros;
-    }
-
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// How long all but the slowest took: the time, in microseconds, below which `share` of them are, as if times were
-    /// spread evenly within a bucket. `None` if there were none.
-    pub fn quantile(&self, share: f64) -> Option<f64> {
-        let count = self.count();
-        let rank = share * count as f64;
-        let mut below = 0;
-        let (at, &held) = self.buckets.iter().enumerate().find(|(_, held)| {
-            below += **held;
-            **held > 0 && below as f64 >= rank
-        })?;
-        let lower = at.checked_sub(1).map_or(0, |before| BOUNDS_MICROS[before]);
-        // Of what is above all bounds, nothing more is known.
-        let Some(&upper) = BOUNDS_MICROS.get(at) else { return Some(lower as f64) };
-        let part = (rank - (below - held) as f64) / held as f64;
-        Some(lower as f64 + (upper - lower) as f64 * part.clamp(0.0, 1.0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sums(all: &[u64]) -> TimeSums {
-        let times = Times::default();
-        all.iter().for_each(|micros| times.add(*micros));
-        let mut sums = TimeSums::default();
-        sums.add(&times);
-        sums
-    }
-
-    #[test]
-    fn a_time_is_in_the_bucket_whose_bound_it_does_not_pass() {
-        for (micros, bucket) in
-            [(0, 0), (10, 0), (11, 1), (25, 1), (1_000, 6), (1_001, 7), (120_000_000, 21), (u64::MAX, 22)]
-        {
-            let found = sums(&[micros]);
-            assert_eq!(found.buckets.iter().position(|held| *held == 1), Some(bucket), "{micros}");
-            assert_eq!((found.count(), found.micros), (1, micros));
-        }
-    }
-
-    #[test]
-    fn quantiles_are_read_off_the_buckets() {
-        assert_eq!(sums(&[]).quantile(0.5), None);
-        for (times, share, expected) in [
-            (&[20, 20, 20, 20][..], 0.5, 17.5),
-            (&[20, 20, 20, 20], 1.0, 25.0),
-            (&[20, 20, 20, 2_000], 0.5, 20.0),
-            (&[20, 20, 20, 2_000], 0.99, 2_440.0),
-            (&[u64::MAX / 2], 0.5, 120_000_000.0),
-        ] {
-            let found = sums(times).quantile(share).expect("there are some");
-            assert!((found - expected).abs() < 1e-6, "{times:?} at {share}: {found}");
-        }
+    /// Adds these to `sums`.
+    pub fn add_to(&self, sums: &mut TimeSums) {
+        sums.buckets.iter_mut().zip(&self.buckets).for_each(|(sum, bucket)| *sum += bucket.get());
+        sums.micros += self.micros.get();
     }
 }

@@ -1,8 +1,10 @@
 //! What is counted of the requests of a zone.
 
+use larder_store::TimeSums;
+
 use crate::stats::Counter;
 
-use super::times::{TimeSums, Times};
+use super::times::Times;
 use super::tls::{TlsSums, TlsTraffic};
 
 /// What the cache said about a request, as `$upstream_cache_status` has it.
@@ -134,7 +136,7 @@ impl TrafficSums {
                 count => *self.statuses.entry(status).or_default() += count,
             }
         }
-        self.times.iter_mut().zip(&traffic.times).for_each(|(sums, times)| sums.add(times));
+        self.times.iter_mut().zip(&traffic.times).for_each(|(sums, times)| times.add_to(sums));
         self.tls.add(&traffic.tls);
     }
 
@@ -209,7 +211,7 @@ impl VerdictSums {
     /// Adds what a worker has counted.
     pub fn add(all: &mut CacheSums, traffic: &CacheTraffic) {
         for (sums, traffic) in all.iter_mut().zip(&traffic.0) {
-            sums.times.add(&traffic.times);
+            traffic.times.add_to(&mut sums.times);
             sums.responses += traffic.responses.get();
             sums.bytes += traffic.bytes.get();
             sums.stored += traffic.stored.get();

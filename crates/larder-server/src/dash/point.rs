@@ -35,10 +35,6 @@ pub struct ZonePoint {
     pub fetched: u64,
     /// Of these, those for a page that memory has evicted although it was fresh.
     pub evicted_wanted: u64,
-    /// Bytes that were written to its disks.
-    pub written: u64,
-    /// Pages that were read from its disks.
-    pub reads: u64,
     /// Of each of its disks.
     pub disks: Vec<DiskPoint>,
 }
@@ -53,6 +49,16 @@ impl ZonePoint {
 /// The same of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskPoint {
+    /// Bytes that were written.
+    pub written: u64,
+    /// Bytes that the disk had to read.
+    pub read_bytes: u64,
+    /// Pages that were read, from the disk or the kernel's cache.
+    pub reads: u64,
+    /// How long writes took.
+    pub write_times: TimeSums,
+    /// How long reads from the disk took.
+    pub read_times: TimeSums,
     /// Requests that had to fetch a page that it has evicted although it could still be used.
     pub evicted_wanted: u64,
 }
@@ -90,6 +96,23 @@ impl<'a> Span<'a> {
         if self.has_same_caches() { self.grown(|point| point.zones.get(place).map_or(0, &count)) } else { 0 }
     }
 
+    /// What a count of a disk of the cache at this place grew by in a second.
+    pub fn disk_per_second(&self, (zone, disk): (usize, usize), count: impl Fn(&DiskPoint) -> u64) -> Option<f64> {
+        self.zone_per_second(zone, |zone| zone.disks.get(disk).map_or(0, &count))
+    }
+
+    /// What it grew by.
+    pub fn disk_grown(&self, (zone, disk): (usize, usize), count: impl Fn(&DiskPoint) -> u64) -> u64 {
+        self.zone_grown(zone, |zone| zone.disks.get(disk).map_or(0, &count))
+    }
+
+    /// The times that a disk took since then.
+    pub fn disk_times(&self, (zone, disk): (usize, usize), times: impl Fn(&DiskPoint) -> TimeSums) -> TimeSums {
+        let of = |point: &Point| point.zones.get(zone).and_then(|zone| zone.disks.get(disk)).map(&times);
+        let both = of(self.first).zip(of(self.last)).filter(|_| self.has_same_caches());
+        both.map_or_else(TimeSums::default, |(first, last)| last.since(&first))
+    }
+
     /// Whether no reload has changed the caches and disks.
     fn has_same_caches(&self) -> bool {
         let disks = |point: &Point| point.zones.iter().map(|zone| zone.disks.len()).collect::<Vec<_>>();
@@ -122,10 +145,7 @@ impl<'a> Span<'a> {
         let mut grown = TimeSums::default();
         for verdict in verdicts {
             let times = |point: &Point| point.verdicts[*verdict as usize].times;
-            let (first, last) = (times(self.first), times(self.last));
-            for (sum, (first, last)) in grown.buckets.iter_mut().zip(first.buckets.iter().zip(last.buckets)) {
-                *sum += last.saturating_sub(*first);
-            }
+            grown.add_sums(&times(self.last).since(&times(self.first)));
         }
         grown.quantile(share).map(|micros| micros / 1e6)
     }

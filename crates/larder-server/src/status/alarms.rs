@@ -14,8 +14,7 @@ pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
         let wanted = minute.zone_grown(place, |zone| zone.evicted_wanted);
         all.extend(too_small(zone.name(), "memory", wanted, fetched));
         for (number, shelf) in zone.shelves().iter().enumerate() {
-            let of_disk = |disks: &[crate::dash::DiskPoint]| disks.get(number).map_or(0, |disk| disk.evicted_wanted);
-            let wanted = minute.zone_grown(place, |zone| of_disk(&zone.disks));
+            let wanted = minute.disk_grown((place, number), |disk| disk.evicted_wanted);
             all.extend(too_small(zone.name(), &shelf.dir().display().to_string(), wanted, fetched));
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::context::Cx;
-use crate::counts::TlsSums;
+use crate::counts::{TimeSums, TlsSums};
 use crate::dash::{DiskPoint, Point, Span, ZonePoint};
 use crate::metrics;
 use crate::misses::Seen;
@@ -60,9 +60,14 @@ fn zone_point(zone: &larder_cache::Zone) -> ZonePoint {
     };
     for shelf in zone.shelves().iter() {
         let disk = shelf.stats();
-        point.written += disk.written;
-        point.reads += disk.read;
-        point.disks.push(DiskPoint { evicted_wanted: disk.evicted_wanted });
+        point.disks.push(DiskPoint {
+            written: disk.written,
+            read_bytes: disk.read_bytes,
+            reads: disk.read,
+            write_times: disk.write_times,
+            read_times: disk.read_times,
+            evicted_wanted: disk.evicted_wanted,
+        });
     }
     point
 }
@@ -181,22 +186,31 @@ fn zones(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<Value> {
             "evicted_per_second": recent.zone_per_second(place, |zone| zone.evicted),
             "evicted_wanted": minute.zone_grown(place, |zone| zone.evicted_wanted),
             "refused_per_second": recent.zone_per_second(place, |zone| zone.refused),
-            "written_per_second": recent.zone_per_second(place, |zone| zone.written),
-            "reads_per_second": recent.zone_per_second(place, |zone| zone.reads),
         }));
         for (number, shelf) in zone.shelves().iter().enumerate() {
-            let disk = shelf.stats();
+            let (at, disk) = ((place, number), shelf.stats());
             all.push(json!({
                 "name": shelf.dir().display().to_string(),
                 "state": metrics::state(disk.state),
                 "bytes": disk.bytes,
                 "bytes_max": disk.bytes_max,
                 "pages": disk.objects,
-                "evicted_wanted": minute.zone_grown(place, |zone| zone.disks.get(number).map_or(0, |disk| disk.evicted_wanted)),
+                "written_per_second": recent.disk_per_second(at, |disk| disk.written),
+                "read_bytes_per_second": recent.disk_per_second(at, |disk| disk.read_bytes),
+                "reads_per_second": recent.disk_per_second(at, |disk| disk.reads),
+                "write": quantiles(&minute.disk_times(at, |disk| disk.write_times)),
+                "read": quantiles(&minute.disk_times(at, |disk| disk.read_times)),
+                "evicted_wanted": minute.disk_grown(at, |disk| disk.evicted_wanted),
             }));
         }
     }
     all
+}
+
+/// Seconds.
+fn quantiles(times: &TimeSums) -> Value {
+    let quantile = |share| times.quantile(share).map(|micros| micros / 1e6);
+    json!({ "p50": quantile(0.5), "p99": quantile(0.99) })
 }
 
 fn certificates(cx: &Cx) -> Vec<Value> {

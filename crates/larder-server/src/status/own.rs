@@ -134,6 +134,8 @@ fn caches(cx: &Cx) -> Map<String, Value> {
                         },
                         "pages_left": { "evicted": disk.evicted, "expired": disk.expired, "removed": disk.removed },
                         "evicted_wanted": disk.evicted_wanted,
+                        "read_bytes": disk.read_bytes,
+                        "times": { "read": times(&disk.read_times), "write": times(&disk.write_times) },
                         "reads": disk.read, "slow_reads": disk.slow_reads,
                         "errors": { "read": disk.read_errors, "write": disk.write_errors, "corrupt": disk.corrupt },
                     })

@@ -6,6 +6,7 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::fs::{CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -38,6 +39,10 @@ pub trait Files: Send + Sync {
     }
     /// An exclusive lock on a file until the result is dropped. `None` while another process holds it.
     fn lock(&self, path: &Path, create: bool) -> io::Result<Option<Box<dyn Send + Sync>>>;
+    /// The time, by a clock that never goes back.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
     /// A random number that nobody can guess, for ids and seeds.
     fn random(&self) -> u64 {
         use std::hash::{BuildHasher, Hasher};

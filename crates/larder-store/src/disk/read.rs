@@ -58,7 +58,7 @@ pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait:
     let (at, len) = (u64::from(place.offset), place.len as usize);
     let first = if len <= body_max.saturating_add(FIRST_READ_BYTES) { len } else { FIRST_READ_BYTES };
     let mut bytes = vec![0; first];
-    read_exact(file, &mut bytes, at, wait)?;
+    read_exact(shared, file, &mut bytes, at, wait)?;
     let sequence = sequence_of(place.segment.sequence, place.offset);
     let header = Header::parse(&bytes, shared.id(), sequence).ok_or(NoPage::Corrupt)?;
     if header.record_bytes() > len {
@@ -73,7 +73,7 @@ pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait:
     if wanted > bytes.len() {
         let had = bytes.len();
         bytes.resize(wanted, 0);
-        read_exact(file, &mut bytes[had..], at + had as u64, wait)?;
+        read_exact(shared, file, &mut bytes[had..], at + had as u64, wait)?;
     }
     if !is_whole(&bytes, &header) {
         return Err(NoPage::Corrupt);
@@ -125,7 +125,7 @@ pub(super) fn read_span(
     into: &mut [u8],
     wait: Wait<'_>,
 ) -> Result<(), NoPage> {
-    read_exact(open(shared, segment, wait)?, into, u64::from(span.offset), wait)?;
+    read_exact(shared, open(shared, segment, wait)?, into, u64::from(span.offset), wait)?;
     if crc32c::crc32c(into) != span.crc {
         return Err(NoPage::Corrupt);
     }
@@ -145,21 +145,30 @@ fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait<'_>) -> Result<&'a
     }
 }
 
-fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait<'_>) -> Result<(), NoPage> {
+fn read_exact(
+    shared: &Shared,
+    file: &Arc<dyn OpenFile>,
+    into: &mut [u8],
+    at: u64,
+    wait: Wait<'_>,
+) -> Result<(), NoPage> {
     // Not in the page cache, not supported by this file system, or an error that the reader threads will get again.
     let had = file.read_at_nowait(into, at).unwrap_or(0);
     let rest = into.get_mut(had..).unwrap_or_default();
     match wait {
         _ if rest.is_empty() => Ok(()),
         Wait::Never => Err(NoPage::WouldBlock),
-        Wait::Allowed(has_answered) => match file.read_at(rest, at + had as u64) {
-            Ok(read) if read == rest.len() => {
-                has_answered.set(true);
-                Ok(())
+        Wait::Allowed(has_answered) => {
+            let began = shared.files.now();
+            let read = file.read_at(rest, at + had as u64).map_err(NoPage::Failed)?;
+            shared.counters.read_times.add_from(began, shared.files.now());
+            shared.counters.read_bytes.add(read as u64);
+            if read < rest.len() {
+                return Err(NoPage::Corrupt);
             }
-            Ok(_) => Err(NoPage::Corrupt),
-            Err(error) => Err(NoPage::Failed(error)),
-        },
+            has_answered.set(true);
+            Ok(())
+        }
     }
 }
 

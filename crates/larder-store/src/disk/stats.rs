@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::health::DiskState;
+use crate::times::{SharedTimes, TimeSums};
 
 /// A shelf's counters since it was opened, and its size now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,12 @@ pub struct DiskStats {
     pub removed: u64,
     /// Pages read.
     pub read: u64,
+    /// Bytes read from the disk itself, not from the kernel's cache.
+    pub read_bytes: u64,
+    /// How long each of these reads took.
+    pub read_times: TimeSums,
+    /// How long each write of a batch took, until the disk or the kernel had it.
+    pub write_times: TimeSums,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes, syncs and other changes that failed.
@@ -73,6 +80,9 @@ pub(super) struct Counters {
     pub(super) expired: Counter,
     pub(super) removed: Counter,
     pub(super) read: Counter,
+    pub(super) read_bytes: Counter,
+    pub(super) read_times: SharedTimes,
+    pub(super) write_times: SharedTimes,
     pub(super) read_errors: Counter,
     pub(super) write_errors: Counter,
     pub(super) corrupt: Counter,

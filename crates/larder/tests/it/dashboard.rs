@@ -23,6 +23,7 @@ const SITE: &str = "
         add_header X-Cache $upstream_cache_status;
         location / { proxy_pass http://php; proxy_cache pages; proxy_cache_key $host$request_uri; proxy_cache_valid 200 1h; }
         location /status { larder_status; }
+        location = /metrics { larder_metrics; }
         location = /broken { return 500; }
     }";
 
@@ -48,6 +49,16 @@ fn browsers_get_the_page_and_programs_the_json() {
         let now: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/now"))).unwrap();
         now["requests"]["per_second"].is_number()
     });
+    site.get_until("/page", "the page to be stored", |response| cached(response) == "HIT");
+    eventually("how long the disk took", || {
+        let now: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+        let disk = &now["zones"][1];
+        assert!(
+            disk["name"].as_str().is_some_and(|name| name.ends_with("/pages")) && disk["read"].is_object(),
+            "{disk}"
+        );
+        disk["write"]["p99"].as_f64() > Some(0.0) && disk["written_per_second"].as_f64() > Some(0.0)
+    });
     let hour: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/hour"))).unwrap();
     assert_eq!(hour["requests"].as_array().map(Vec::len), Some(360));
     let explained = text(&site.get("/status/api/larder/1/explain?url=http%3A%2F%2Fshop.test%2Fcart"));
@@ -55,6 +66,8 @@ fn browsers_get_the_page_and_programs_the_json() {
     for (query, status) in [("url=", 400), ("url=ftp://a/", 400), ("", 400)] {
         assert_eq!(site.get(&format!("/status/api/larder/1/explain?{query}")).status, status, "{query}");
     }
+    let metrics = text(&site.get("/metrics"));
+    assert!(metrics.contains("\nlarder_disk_write_seconds_count{zone=\"pages\",path="), "{metrics}");
     assert_eq!(site.ask("POST", "/status/api/larder/1/live", "Content-Length: 0\r\n").status, 405);
 }
 

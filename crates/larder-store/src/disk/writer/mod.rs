@@ -83,7 +83,11 @@ struct Job {
 
 fn write_batches(work: &Work, jobs: &Receiver<Job>) {
     while let Ok(Job { file, at, buffer, len }) = jobs.recv() {
+        let began = work.shared.files.now();
         let result = file.write_at(&buffer.bytes()[..len], at);
+        if result.is_ok() {
+            work.shared.counters.write_times.add_from(began, work.shared.files.now());
+        }
         // Closed here, because the writer may delete the segment next, and its bytes count until it is closed.
         drop(file);
         work.queue.put_written(Written { buffer, result });
