@@ -45,6 +45,7 @@ pub mod net;
 pub mod objects;
 pub mod ocsp;
 mod pace;
+mod php_status;
 mod pipes;
 pub mod policy;
 pub mod prepared;

@@ -8,8 +8,11 @@ use larder_cache::ZoneStats;
 use larder_origin::ServerState;
 use larder_store::{DiskState, DiskStats};
 
+use crate::clock;
 use crate::context::Cx;
 use crate::counts::{BOUNDS_MICROS, CacheSums, TimeSums, Traffic, TrafficSums, VERDICTS, VerdictSums, Zones};
+use crate::dash::Pool;
+use crate::php_status;
 use crate::pressure::{Found, Stage};
 use crate::stats::Sums;
 
@@ -63,6 +66,11 @@ pub fn page(cx: &Cx) -> String {
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
     write_disk_times(&mut out, &disks);
     write_counted(&mut out, cx);
+    cx.worker.shared.dash.php.watch(clock::steady());
+    let pools = php_status::known(cx).into_iter();
+    let pools: Vec<Labelled<Pool>> =
+        pools.map(|(group, address, pool)| (vec![label("group", group), label("server", address)], pool)).collect();
+    PHP.iter().for_each(|metric| write_metric(&mut out, metric, &pools));
     out
 }
 
@@ -304,6 +312,19 @@ const DISK: [Metric<DiskStats>; 19] = [
     .by("operation"),
     counter("larder_disk_corrupt_total", "Records that were not as they had been written.", |disk| {
         vec![("", disk.corrupt)]
+    }),
+];
+
+const PHP: [Metric<Pool>; 3] = [
+    gauge("larder_php_children", "Children of php-fpm.", |pool: &Pool| {
+        vec![("busy", pool.busy), ("idle", pool.children.saturating_sub(pool.busy))]
+    })
+    .by("state"),
+    gauge("larder_php_waiting", "Connections that wait for a child.", |pool| {
+        pool.waiting.map(|waiting| ("", waiting)).into_iter().collect()
+    }),
+    counter("larder_php_exhausted_total", "Times that all children that there may be were busy.", |pool| {
+        vec![("", pool.exhausted)]
     }),
 ];
 

@@ -151,7 +151,12 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
         states,
         &|row| {
             let [state, busy, most, fails] = ["state", "busy", "busy_max", "fails"].map(|name| plain(&row[name]));
-            format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}", plain(&row["group"]), plain(&row["server"]))
+            let [in_php, children, waiting] = ["busy", "children", "waiting"].map(|name| plain(&row["php"][name]));
+            let php = match row["php"].is_null() {
+                true => String::new(),
+                false => format!(", {in_php} of {children} children busy, {waiting} waiting"),
+            };
+            format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}{php}", plain(&row["group"]), plain(&row["server"]))
         },
     );
     table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), states, &|row| {

@@ -91,6 +91,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "handshake",
                 "locations",
                 "metrics",
+                "php_status",
                 "policy",
                 "records",
                 "script",

@@ -51,6 +51,7 @@ pub const TABLE: &[DirectiveInfo] = &[
             Ok(())
         }),
     ),
+    directive("larder_php_status", HSL, ONE, Action::Level(php_status)),
     directive(
         "fastcgi_cache_purge",
         HSL,
@@ -60,6 +61,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         }),
     ),
 ];
+
+/// A path, or `off`.
+fn php_status(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let path = d.text(0);
+    let is_path = path.starts_with('/') && !path.contains(['$', '?']);
+    if path != "off" && !is_path {
+        return Err(Diagnostic::error(format!("invalid path \"{path}\""))
+            .at(d.arg(0).span)
+            .label("write the pm.status_path of the pool, such as \"/fpm-status\", or \"off\""));
+    }
+    level.fastcgi().php_status = is_path.then(|| path.to_owned());
+    Ok(())
+}
 
 fn fastcgi_pass(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     check_pass(d)?;

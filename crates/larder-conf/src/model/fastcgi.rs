@@ -17,6 +17,8 @@ pub struct FastCgi {
     pub keep_conn: bool,
     /// `fastcgi_catch_stderr`, in order.
     pub catch_stderr: Vec<String>,
+    /// `larder_php_status`: the `pm.status_path` of the pools that are asked.
+    pub php_status: Option<String>,
 }
 
 /// `fastcgi_param`.

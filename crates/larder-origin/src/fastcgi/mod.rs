@@ -24,6 +24,26 @@ pub fn whole_request(params: &[u8]) -> Bytes {
     opening(params, false, false)
 }
 
+/// A whole request for a status page as JSON, which php-fpm answers itself at this `pm.status_path`.
+pub fn status_request(path: &str) -> Bytes {
+    whole_request(&encode_params([
+        ("REQUEST_METHOD", "GET"),
+        ("SCRIPT_NAME", path),
+        ("SCRIPT_FILENAME", path),
+        ("REQUEST_URI", path),
+        ("QUERY_STRING", "json"),
+        ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("REMOTE_ADDR", "127.0.0.1"),
+    ]))
+}
+
+/// What stands behind the head in what a script wrote; empty if the head has no end.
+pub fn body_of(stdout: &[u8]) -> &[u8] {
+    let end = |mark: &[u8]| stdout.windows(mark.len()).position(|window| window == mark).map(|at| at + mark.len());
+    end(b"\r\n\r\n").or_else(|| end(b"\n\n")).and_then(|at| stdout.get(at..)).unwrap_or_default()
+}
+
 /// What the script wrote to stdout, in all the bytes of a response. `None` if the response is cut or is no FastCGI.
 pub fn whole_stdout(response: &[u8]) -> Option<Vec<u8>> {
     let (mut records, mut at, mut stdout) = (Records::new(), 0, Vec::new());

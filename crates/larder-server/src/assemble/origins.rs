@@ -157,6 +157,13 @@ impl Builder {
         let target = match as_literal(pass) {
             Some(place) => {
                 let group = self.group(place, None, false, pass.span);
+                let asked = &mut self.site.origins.php_status;
+                // The first location says it for all.
+                if let Some(path) = &fastcgi.php_status
+                    && asked.iter().all(|(known, _)| *known != group)
+                {
+                    asked.push((group, path.clone()));
+                }
                 Target::Group { group, host: place.as_bytes().into(), uri: None }
             }
             None => Target::Variable(self.text(pass)),

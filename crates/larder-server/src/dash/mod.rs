@@ -7,6 +7,7 @@
 //! Fifty who watch cost one answer a second: the bytes are shared.
 
 mod hour;
+mod php;
 mod point;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use crate::clock;
 
 use hour::{Hour, STEP_SECS};
 
+pub use php::{Pool, Pools};
 pub use point::{DiskPoint, Point, Span, ZonePoint};
 
 /// What is known of the last minute and the last hour.
@@ -29,6 +31,8 @@ pub use point::{DiskPoint, Point, Span, ZonePoint};
 pub struct Dash {
     began: Duration,
     kept: Mutex<Kept>,
+    /// Pools of php-fpm.
+    pub php: Pools,
     /// The last event of the streams.
     told: watch::Sender<Bytes>,
 }
@@ -43,7 +47,12 @@ struct Kept {
 
 impl Default for Dash {
     fn default() -> Self {
-        Self { began: clock::steady(), kept: Mutex::default(), told: watch::Sender::new(Bytes::new()) }
+        Self {
+            began: clock::steady(),
+            php: Pools::default(),
+            kept: Mutex::default(),
+            told: watch::Sender::new(Bytes::new()),
+        }
     }
 }
 

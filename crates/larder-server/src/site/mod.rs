@@ -136,6 +136,8 @@ pub struct Origins {
     pub hash_by: Vec<HashBy>,
     /// Groups by name, for addresses that variables give.
     pub names: HashMap<String, usize>,
+    /// Groups whose servers are pools of php-fpm with a status page at a path: `larder_php_status`.
+    pub php_status: Vec<(usize, String)>,
     /// Groups whose names are resolved again and again (`resolve`).
     pub followed: Vec<Arc<Followed>>,
     /// The VCLs, each once.

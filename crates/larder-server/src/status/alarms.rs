@@ -2,6 +2,7 @@
 
 use crate::context::Cx;
 use crate::dash::Span;
+use crate::php_status;
 
 /// What is wrong now. Rates are those of `recent`, shares those of `minute`.
 pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
@@ -16,6 +17,11 @@ pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
         for (number, shelf) in zone.shelves().iter().enumerate() {
             let wanted = minute.disk_grown((place, number), |disk| disk.evicted_wanted);
             all.extend(too_small(zone.name(), &shelf.dir().display().to_string(), wanted, fetched));
+        }
+    }
+    for (name, _, pool) in php_status::known(cx) {
+        if let Some(waiting) = pool.waiting.filter(|waiting| *waiting > 0) {
+            all.push(format!("{name}: {waiting} requests wait for a child of php-fpm"));
         }
     }
     all

@@ -12,6 +12,7 @@ use crate::counts::{TimeSums, TlsSums};
 use crate::dash::{DiskPoint, Point, Span, ZonePoint};
 use crate::metrics;
 use crate::misses::Seen;
+use crate::php_status;
 
 use super::alarms;
 
@@ -19,6 +20,7 @@ use super::alarms;
 pub fn tick(cx: &Cx, now: Time) {
     let dash = &cx.worker.shared.dash;
     dash.add(point(cx), now);
+    php_status::tick(cx);
     if dash.is_watched() {
         dash.tell(event(cx));
     }
@@ -32,6 +34,7 @@ pub fn event(cx: &Cx) -> Bytes {
 
 /// This moment.
 pub fn now(cx: &Cx) -> Value {
+    cx.worker.shared.dash.php.watch(clock::steady());
     cx.worker.shared.dash.with_spans(|recent, minute| to_json(recent, minute, cx))
 }
 
@@ -141,18 +144,21 @@ struct Origin {
     busy: u64,
     busy_max: Option<u64>,
     fails: u64,
+    php: Value,
 }
 
 impl Origin {
     fn to_json(&self) -> Value {
-        let Self { group, server, state, busy, busy_max, fails } = self;
-        json!({ "group": group, "server": server, "state": state, "busy": busy, "busy_max": busy_max, "fails": fails })
+        let Self { group, server, state, busy, busy_max, fails, php } = self;
+        json!({
+            "group": group, "server": server, "state": state, "busy": busy, "busy_max": busy_max, "fails": fails, "php": php,
+        })
     }
 }
 
 fn origins(cx: &Cx) -> Vec<Origin> {
     let mut all = Vec::new();
-    for group in &cx.site().origins.groups {
+    for (number, group) in cx.site().origins.groups.iter().enumerate() {
         for of in &group.servers(Instant::now()) {
             all.push(Origin {
                 group: group.name().to_owned(),
@@ -161,6 +167,7 @@ fn origins(cx: &Cx) -> Vec<Origin> {
                 busy: of.running as u64,
                 busy_max: Some(of.server.max_conns as u64).filter(|most| *most > 0),
                 fails: of.counts.fails,
+                php: php_status::to_json(number, &of.server.address, cx),
             });
         }
     }

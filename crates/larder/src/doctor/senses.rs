@@ -118,18 +118,8 @@ impl Senses for Tried {
     }
 
     fn ask_php(&self, address: &Address, name: &str) -> io::Result<Vec<u8>> {
-        let params = fastcgi::encode_params([
-            ("REQUEST_METHOD", "GET"),
-            ("SCRIPT_NAME", name),
-            ("SCRIPT_FILENAME", name),
-            ("REQUEST_URI", name),
-            ("QUERY_STRING", "json"),
-            ("SERVER_PROTOCOL", "HTTP/1.1"),
-            ("GATEWAY_INTERFACE", "CGI/1.1"),
-            ("REMOTE_ADDR", "127.0.0.1"),
-        ]);
         let mut stream = address.connect()?;
-        stream.write_all(&fastcgi::whole_request(&params))?;
+        stream.write_all(&fastcgi::status_request(name))?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
         fastcgi::whole_stdout(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no answer of FastCGI"))

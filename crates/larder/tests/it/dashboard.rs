@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Answer, Browser, Origin, RaiseOnDrop, text_of};
+use larder_testkit::{Answer, Browser, Origin, PhpFpm, PhpFpmOptions, RaiseOnDrop, text_of};
 use serde_json::Value;
 
 use crate::site::{Setup, Site, cached, eventually, text};
@@ -226,6 +226,68 @@ fn a_cache_that_is_too_small_is_an_alarm() {
     assert!(metrics.contains("larder_cache_memory_evicted_wanted_total{zone=\"small\"} "), "{metrics}");
     let shown = text_of(&site.setup().larder_words(&["top"]).stdout);
     assert!(shown.contains("\nALARM      small: memory is too small: "), "{shown}");
+}
+
+const PHP_SITE: &str = "
+    server {
+        listen 127.0.0.1:{PORT};
+        fastcgi_param SCRIPT_FILENAME {DIR}/www$uri;
+        fastcgi_param REQUEST_METHOD $request_method;
+        location / { fastcgi_pass unix:{PHP}; larder_php_status {STATUS_PATH}; }
+        location /status { larder_status; }
+        location = /metrics { larder_metrics; }
+    }";
+
+#[test]
+fn how_busy_php_is_is_shown_while_somebody_watches() {
+    let held = "<?php while (!file_exists(__DIR__ . '/end')) { usleep(10000); clearstatcache(); }";
+    let setup = Setup::new().file("www/held.php", held);
+    let options = PhpFpmOptions {
+        children: 3,
+        pool_lines: "pm.status_path = /fpm-status\n".to_owned(),
+        ..PhpFpmOptions::new(setup.path("www"))
+    };
+    let php = PhpFpm::start(&options).unwrap();
+    let site = setup.name("PHP", php.socket().display()).name("STATUS_PATH", "/fpm-status").start(PHP_SITE);
+    let told = || {
+        let now: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+        now["origins"][0]["php"].clone()
+    };
+    assert!(told()["busy"].is_null() && told().is_object(), "nobody watched yet");
+    eventually("a pool at rest", || (told()["busy"].as_u64(), told()["children"].as_u64()) == (Some(0), Some(3)));
+    thread::scope(|scope| {
+        scope.spawn(|| site.get("/held.php"));
+        // Whatever comes, the script ends.
+        let _end = EndOf(site.setup().path("www/end"));
+        eventually("a child at work", || told()["busy"].as_u64() == Some(1));
+    });
+    assert!(told()["waiting"].is_null(), "php-fpm does not know it of a Unix socket");
+    let metrics = text(&site.get("/metrics"));
+    assert!(metrics.contains("\nlarder_php_children{group=\"unix:"), "{metrics}");
+    let shown = text_of(&site.setup().larder_words(&["top"]).stdout);
+    assert!(shown.contains(" of 3 children busy, - waiting"), "{shown}");
+}
+
+/// Makes a file at its end.
+struct EndOf(std::path::PathBuf);
+
+impl Drop for EndOf {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.0, "");
+    }
+}
+
+#[test]
+fn a_status_page_that_is_not_there_is_unknown_and_not_logged() {
+    let setup = Setup::new().file("www/index.php", "");
+    let php = PhpFpm::start(&PhpFpmOptions::new(setup.path("www"))).unwrap();
+    let site = setup.name("PHP", php.socket().display()).name("STATUS_PATH", "/none").start(PHP_SITE);
+    let now = || serde_json::from_str::<Value>(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+    let began = now()["time"].as_f64().unwrap();
+    eventually("two questions", || now()["time"].as_f64() > Some(began + 5.0));
+    let php = now()["origins"][0]["php"].clone();
+    assert!(php.is_object() && php["busy"].is_null() && php["exhausted"].is_null(), "{php}");
+    assert_eq!(site.server().error_log().matches("[error]").count(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use larder_origin::fastcgi;
 use serde_json::Value;
 
 use super::super::finding::{Finding, Found};
@@ -42,10 +43,8 @@ fn here(address: Address, patient: &Patient<'_>) -> Address {
 
 /// The JSON behind the head of an answer.
 fn page(answer: &[u8]) -> io::Result<Value> {
-    let text = String::from_utf8_lossy(answer);
-    let body = text.split_once("\r\n\r\n").or_else(|| text.split_once("\n\n")).map_or("", |(_, body)| body);
     let is_page = |value: &Value| value.get("pool").is_some();
-    serde_json::from_str(body)
+    serde_json::from_slice(fastcgi::body_of(answer))
         .ok()
         .filter(is_page)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no status page as JSON"))
