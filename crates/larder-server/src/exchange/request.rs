@@ -109,6 +109,10 @@ pub enum Purpose {
     Refetch,
     /// Only the cache, for a page that nobody has asked for.
     Refill,
+    /// A purge from the dashboard.
+    Purge,
+    /// Whether such a purge may be.
+    MayPurge,
     /// Nobody: the request is walked through to explain it. Nothing is sent, counted or changed.
     Walk,
 }

@@ -13,13 +13,16 @@ use crate::variable::{RequestVar, Var};
 use crate::vars;
 use crate::worker::Worker;
 
-use super::{Content, Response, Step};
+use super::{Content, Response, Step, dashboard_purge};
 
 /// Answers from the path below that of the location.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     let is_read = matches!(ex.request.method, Method::Get | Method::Head);
     if let Some(step) = is_read.then(|| for_browsers(ex, cx)).flatten() {
         return step;
+    }
+    if ex.request.method == Method::Post && is_purge(ex, cx) {
+        return dashboard_purge::asked(ex, cx);
     }
     let told = match ex.request.method {
         Method::Get | Method::Head => asked(ex, cx),
@@ -46,6 +49,11 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(body.to_string()))))
 }
 
+fn is_purge(ex: &Exchange, cx: &Cx) -> bool {
+    let path = String::from_utf8_lossy(below(&cx.loc(ex).matching.prefix, &ex.request.uri));
+    segments(&path)[..] == ["larder", "1", "purge"]
+}
+
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// The dashboard, its stream, and explanations for it; `None` if something else is asked for.
@@ -64,6 +72,7 @@ fn for_browsers(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             };
             ("text/event-stream", content)
         }
+        ["larder", "1", "purge"] => return Some(dashboard_purge::may(argument(&ex.request.args, "url"))),
         ["larder", "1", "explain"] => {
             let explain = cx.worker.shared.explain?;
             let told = explain(&question(&ex.request.args), &cx.worker);
@@ -94,19 +103,19 @@ fn wants_page(fields: &Fields) -> bool {
 
 /// `url=` and `cookie=` of a query, as `larder explain` asks.
 fn question(args: &[u8]) -> String {
-    let value = |name: &str| {
-        let found =
-            args.split(|byte| *byte == b'&').find_map(|arg| arg.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        let plain: Vec<u8> =
-            found.unwrap_or_default().iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-        // What would end a line would be another question.
-        let mut text = Vec::new();
-        larder_http::unescape(&plain, &mut text);
-        String::from_utf8_lossy(&text).replace(['\r', '\n'], " ")
-    };
-    let (url, cookie) = (value("url"), value("cookie"));
+    let (url, cookie) = (argument(args, "url"), argument(args, "cookie"));
     let field = if cookie.is_empty() { String::new() } else { format!("Cookie: {cookie}\n") };
     format!("GET {url}\n\n{field}")
+}
+
+/// The value of an argument, in one line: what would end it would be another question.
+fn argument(args: &[u8], name: &str) -> String {
+    let found = args.split(|byte| *byte == b'&').find_map(|arg| arg.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    let plain: Vec<u8> =
+        found.unwrap_or_default().iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let mut text = Vec::new();
+    larder_http::unescape(&plain, &mut text);
+    String::from_utf8_lossy(&text).replace(['\r', '\n'], " ")
 }
 
 /// How many events a stream has; then a browser asks again by itself. So no end of a worker waits long, and who reads nothing

@@ -21,6 +21,7 @@ pub mod compose;
 pub mod compress;
 pub mod cookies;
 pub mod counted;
+mod dashboard_purge;
 pub mod deliver;
 pub mod early_hints;
 pub mod esi;
@@ -153,6 +154,8 @@ pub enum Slow {
     Purge(Box<purge::Purge>),
     /// Purge pages of several caches.
     PurgePages(Box<purge_from::Purges>),
+    /// Purge a page from the dashboard, or ask whether that may be.
+    PurgeUrl(Box<dashboard_purge::Asked>),
     /// Find out what is sent of a film.
     Film(Box<film::Film>),
     /// Ask the origin.
@@ -350,6 +353,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Purpose::Slice => step = slice::only_of_slices(step, ex, cx),
             Purpose::Refetch => step = refetch::only_of_refetches(step),
             Purpose::Refill => step = refill::only_of_refills(step, ex, cx),
+            Purpose::Purge | Purpose::MayPurge => step = dashboard_purge::only_of_purges(step, ex, cx),
             Purpose::Walk => step = walk::only_of_walks(step, ex, cx),
         }
         step = match step {
@@ -482,6 +486,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Ban(ban) => ban::ban(*ban, ex, cx).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::PurgePages(purges) => purge_from::purge(*purges, ex, cx).await,
+        Slow::PurgeUrl(asked) => dashboard_purge::carry_out(*asked, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,
         Slow::PurgeFirst(first) => answer::purge_first(*first, ex, cx).await,

@@ -59,8 +59,10 @@ impl Outcome {
 /// Fetches a page, and returns when it is whole.
 pub async fn fetch(page: &Page, worker: &Rc<Worker>) -> Outcome {
     let cx = worker.cx();
-    let Some((listener, host)) = way_to(page, cx.site()) else { return Outcome::Unstored(NOT_ONE_SERVER.into()) };
-    let mut ex = worker.exchange(&Rc::new(client(listener, cx.now())));
+    let Some((listener, host)) = way_to(page.is_https, &page.host, cx.site()) else {
+        return Outcome::Unstored(NOT_ONE_SERVER.into());
+    };
+    let mut ex = worker.exchange(&Rc::new(client(listener, Some(NOBODY), cx.now())));
     ex.request.nested.purpose = Purpose::Refill;
     let outcome = match receive::begin_unseen(&head(page, host, listener), listener, &mut ex, &cx, cx.now()) {
         Ok(step) if cx.server(&ex).verify == VerifyMode::Off => {
@@ -220,10 +222,10 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Where a request for the page would come in, and its host. `None` unless that leads to one server at all listeners of its
 /// scheme. A page of every host, whose key has none, is asked for by the name of the only server.
-fn way_to<'a>(page: &'a Page, site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
-    let all = || site.listeners.iter().filter(|listener| listener.tls == page.is_https);
+pub fn way_to<'a>(is_https: bool, host: &'a [u8], site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
+    let all = || site.listeners.iter().filter(|listener| listener.tls == is_https);
     let first = all().next()?;
-    let host = match &*page.host {
+    let host = match host {
         b"" => {
             let is_alone = |listener: &Listener| listener.names.servers().all(|server| server == first.default);
             let is_only = all().all(|listener| listener.default == first.default && is_alone(listener));
@@ -254,16 +256,23 @@ fn usual_port(listener: &Listener) -> u16 {
     if listener.tls { 443 } else { 80 }
 }
 
-/// The request.
-fn head(page: &Page, host: &[u8], listener: &Listener) -> Vec<u8> {
+/// Method, path and host of a request, a line each. The method ends with a space.
+pub fn first_lines(method: &[u8], uri: &[u8], host: &[u8], listener: &Listener) -> Vec<u8> {
     let mut head = Vec::new();
-    for part in [b"GET ", &*page.uri, b" HTTP/1.1\r\nHost: ", host] {
+    for part in [method, uri, b" HTTP/1.1\r\nHost: ", host] {
         head.extend_from_slice(part);
     }
     if let Some(port) = port_of(listener).filter(|port| *port != usual_port(listener)) {
         head.extend_from_slice(format!(":{port}").as_bytes());
     }
-    head.extend_from_slice(b"\r\nUser-Agent: larder (refill)\r\n");
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The request.
+fn head(page: &Page, host: &[u8], listener: &Listener) -> Vec<u8> {
+    let mut head = first_lines(b"GET ", &page.uri, host, listener);
+    head.extend_from_slice(b"User-Agent: larder (refill)\r\n");
     for (name, value) in page.fields.iter().filter(|(_, value)| !value.is_empty()) {
         for part in [name.as_bytes(), b": ", value, b"\r\n"] {
             head.extend_from_slice(part);
@@ -273,14 +282,15 @@ fn head(page: &Page, host: &[u8], listener: &Listener) -> Vec<u8> {
     head
 }
 
-fn client(listener: &Listener, now: Time) -> Client {
+/// Who asks: from this address, at this listener.
+pub fn client(listener: &Listener, from: Option<IpAddr>, now: Time) -> Client {
     let local = match &listener.address {
         ListenAddress::Tcp(address) => Some(*address),
         ListenAddress::Unix(_) => None,
     };
     Client {
         id: 0,
-        peer: Some(SocketAddr::new(NOBODY, 0)),
+        peer: from.map(|ip| SocketAddr::new(ip, 0)),
         ids: None,
         local,
         bound: listener.address.clone(),

@@ -269,6 +269,7 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
             | Slow::Ban(_)
             | Slow::Purge(_)
             | Slow::PurgePages(_)
+            | Slow::PurgeUrl(_)
             | Slow::Film(_)
             | Slow::Form(_),
         ) => SliceError::Missing,

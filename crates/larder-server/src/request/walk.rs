@@ -169,6 +169,7 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
         | Slow::Load(_)
         | Slow::Purge(_)
         | Slow::PurgePages(_)
+        | Slow::PurgeUrl(_)
         | Slow::PurgeFirst(_)
         | Slow::Film(_)
         | Slow::Fetch(_)

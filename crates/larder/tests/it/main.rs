@@ -14,6 +14,7 @@ mod certbot;
 mod compression;
 mod config;
 mod dashboard;
+mod dashboard_purge;
 mod doctor;
 mod early_hints;
 mod esi;
