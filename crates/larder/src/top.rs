@@ -156,7 +156,11 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
                 true => String::new(),
                 false => format!(", {in_php} of {children} children busy, {waiting} waiting"),
             };
-            format!("{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}{php}", plain(&row["group"]), plain(&row["server"]))
+            format!(
+                "{state:11} {busy:>6} {most:>6} {fails:>8}  {} {}{php}",
+                plain(&row["group"]),
+                plain(&row["server"])
+            )
         },
     );
     table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), states, &|row| {
