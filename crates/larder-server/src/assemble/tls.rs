@@ -331,7 +331,7 @@ fn staple(
 
 fn warn_of_expiry(builder: &mut Builder, key: &CertifiedKey, pair: &CertificatePair) {
     let facts = key.facts();
-    let end = CertificateEnd { name: name(&pair.certificate), not_after: facts.not_after };
+    let end = CertificateEnd { name: name(&pair.certificate).trim_matches('"').to_owned(), not_after: facts.not_after };
     if !builder.site.certificates.contains(&end) {
         builder.site.certificates.push(end);
     }
