@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::finding::{Finding, Found};
 use super::super::patient::Patient;
+use super::super::words::quoted;
 use super::pools::Pool;
 use crate::machine::{Machine, Unread};
 
@@ -22,11 +23,21 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
                 };
                 found.add(Finding::warning(format!("{} runs without opcache", pool.shown())).why(WHY).mend(mend));
             }
-            Ok(State::Off(file)) => {
-                let file = file.display();
-                let mend = format!("sed -i '/opcache.enable\\b/d' {file} && systemctl restart {}", pool.service());
+            Ok(State::Off(by)) => {
+                let (file, change) = match by {
+                    By::File(file) => {
+                        let file = file.display().to_string();
+                        let change =
+                            format!("sed -i '/^[[:space:]]*opcache\\.enable[[:space:]]*=/d' {}", quoted(&file));
+                        (file, change)
+                    }
+                    By::Pool(key) => (pool.file.display().to_string(), pool.unset(key)),
+                };
                 found.add(
-                    Finding::warning(format!("opcache is off for {}, by {file}", pool.shown())).why(WHY).mend(mend),
+                    Finding::warning(format!("opcache is off for {}, by {file}", pool.shown()))
+                        .why(WHY)
+                        .mend(change)
+                        .mend(format!("systemctl restart {}", pool.service())),
                 );
             }
             Err(error) => found.unknown(error),
@@ -41,14 +52,22 @@ const WHY: &str = "PHP compiles all files of the application at each request: a 
 enum State {
     On,
     NotLoaded,
-    /// By this file.
-    Off(PathBuf),
+    Off(By),
+}
+
+/// Who switches it off.
+#[derive(Debug, PartialEq, Eq)]
+enum By {
+    /// A file of settings.
+    File(PathBuf),
+    /// This key of the pool.
+    Pool(&'static str),
 }
 
 fn state(machine: &Machine, pool: &Pool) -> Result<State, Unread> {
     for key in ["php_admin_flag[opcache.enable]", "php_admin_value[opcache.enable]", "php_flag[opcache.enable]"] {
         if let Some(value) = pool.get(key) {
-            return Ok(if is_off(value) { State::Off(pool.file.clone()) } else { State::On });
+            return Ok(if is_off(value) { State::Off(By::Pool(key)) } else { State::On });
         }
     }
     let (main, beside) = settings(pool);
@@ -69,7 +88,7 @@ fn state(machine: &Machine, pool: &Pool) -> Result<State, Unread> {
     // Since PHP 8.5 it is a part of PHP.
     let is_built_in = pool.version().and_then(number).is_some_and(|version| version >= (8, 5));
     Ok(match (off, is_loaded || is_built_in) {
-        (Some(file), _) => State::Off(file),
+        (Some(file), _) => State::Off(By::File(file)),
         (None, true) => State::On,
         (None, false) => State::NotLoaded,
     })

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::words::quoted;
 use super::origins;
 use crate::machine::Machine;
 use crate::processes::Process;
@@ -154,21 +155,47 @@ impl Pool {
         self.version().map_or_else(|| "php-fpm".to_owned(), |version| format!("php{version}-fpm"))
     }
 
-    /// The command that sets a key in its file, and has php-fpm read it.
+    /// The command that sets a key in its file, and has php-fpm read it. Other pools of the file stay as they are.
     pub fn set(&self, key: &str, value: impl std::fmt::Display) -> [String; 2] {
-        let file = self.file.display();
-        let pattern = key.replace('.', "\\.");
+        let line = format!("{key} = {value}").replace('\\', "\\\\");
         let change = match self.get(key) {
-            Some(_) => format!("sed -i 's|^ *{pattern} *=.*|{key} = {value}|' {file}"),
-            None => format!("sed -i '/^\\[{}\\]/a {key} = {value}' {file}", self.name),
+            Some(_) => {
+                let line = line.replace('&', "\\&").replace('|', "\\|");
+                self.edit(&format!("{} s|^[[:space:]]*{}[[:space:]]*=.*|{line}|", self.lines(), pattern(key)))
+            }
+            None => self.edit(&format!("/{}/a {line}", self.head())),
         };
         [change, format!("systemctl reload {}", self.service())]
+    }
+
+    /// The command that takes a key out of its file.
+    pub fn unset(&self, key: &str) -> String {
+        self.edit(&format!("{} {{/^[[:space:]]*{}[[:space:]]*=/d}}", self.lines(), pattern(key)))
+    }
+
+    /// Its lines up to the head of the next pool, for sed.
+    fn lines(&self) -> String {
+        format!("/{}/,/^[[:space:]]*\\[/", self.head())
+    }
+
+    fn head(&self) -> String {
+        format!("^[[:space:]]*\\[{}\\]", pattern(&self.name))
+    }
+
+    fn edit(&self, script: &str) -> String {
+        format!("sed -i {} {}", quoted(script), quoted(&self.file.display().to_string()))
     }
 
     /// `pool www (/etc/php/8.2/fpm/pool.d/www.conf)`.
     pub fn shown(&self) -> String {
         format!("pool {} ({})", self.name, self.file.display())
     }
+}
+
+/// A text as sed finds it, between slashes.
+fn pattern(text: &str) -> String {
+    let escaped = |letter: char| ".[]*^$/\\".contains(letter).then_some('\\').into_iter().chain([letter]);
+    text.chars().flat_map(escaped).collect()
 }
 
 fn listen(text: &str) -> Option<Address> {
@@ -213,13 +240,43 @@ mod tests {
         );
         assert_eq!((shop.version(), shop.service()), (Some("8.2"), "php8.2-fpm".to_owned()));
         assert_eq!(read.pools[1].listen(), Some(Address::Tcp("0.0.0.0:9000".parse().unwrap())));
-        assert_eq!(
-            shop.set("pm.max_children", 3)[0],
-            "sed -i 's|^ *pm\\.max_children *=.*|pm.max_children = 3|' /etc/php/8.2/fpm/pool.d/a.conf"
-        );
-        assert_eq!(shop.set("pm", "x")[0], "sed -i '/^\\[shop\\]/a pm = x' /etc/php/8.2/fpm/pool.d/a.conf");
+        assert_eq!(shop.set("pm", "x")[0], "sed -i '/^[[:space:]]*\\[shop\\]/a pm = x' /etc/php/8.2/fpm/pool.d/a.conf");
         assert_eq!(main_file("php-fpm: master process (/etc/a.conf)"), Some("/etc/a.conf".into()));
         assert_eq!(main_file("php-fpm: pool www"), None);
+    }
+
+    #[test]
+    fn a_mend_of_a_pool_changes_no_other() {
+        let text = "[global]\npm.max_children = 1\n[a.b]\nlisten = 1\n  pm.max_children = 2\n;pm.max_children = 3\n[aXb]\n\
+                    listen = 2\npm.max_children = 4\n\t[it's]\npm.max_children=5\nphp_flag[opcache.enable] = off\n[last]\n\
+                    php_flag[opcache.enable] = on\n";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a pool.conf");
+        let (count, flag) = ("pm.max_children", "php_flag[opcache.enable]");
+        for (name, key, value, expected) in [
+            ("a.b", count, Some("9"), ["9", "4", "5", "-"]),
+            ("aXb", count, Some("9"), ["2", "9", "5", "-"]),
+            ("it's", count, Some("9"), ["2", "4", "9", "-"]),
+            ("last", count, Some("9"), ["2", "4", "5", "9"]),
+            ("last", count, Some("a\\b&c|d"), ["2", "4", "5", "a\\b&c|d"]),
+            ("aXb", count, Some("a\\b&c|d"), ["2", "a\\b&c|d", "5", "-"]),
+            ("it's", flag, None, ["-", "-", "-", "on"]),
+            ("a.b", flag, None, ["-", "-", "off", "on"]),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let pools = parse(&file, text).pools;
+            let pool = pools.iter().find(|pool| pool.name == name).unwrap();
+            let command = match value {
+                Some(value) => pool.set(key, value)[0].clone(),
+                None => pool.unset(key),
+            };
+            assert!(std::process::Command::new("sh").args(["-c", &command]).status().unwrap().success(), "{command}");
+            let changed = std::fs::read_to_string(&file).unwrap();
+            let values: Vec<_> =
+                parse(&file, &changed).pools.iter().map(|pool| pool.get(key).unwrap_or("-").to_owned()).collect();
+            assert_eq!(values, expected, "{command}: {changed}");
+            assert!(changed.starts_with("[global]\npm.max_children = 1\n"), "{changed}");
+        }
     }
 
     #[test]
