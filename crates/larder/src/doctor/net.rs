@@ -1,23 +1,29 @@
 //! What the kernel does with connections before larder sees them.
 
+use larder_conf::model::Config;
+
 use super::finding::{Finding, Found};
-use super::patient::{Patient, sysctl};
+use super::patient::{BACKLOG_ENOUGH, Patient, sysctl};
 use crate::sockets;
 
 /// `listen ... backlog=` against `net.core.somaxconn`, and whether queues were full.
 pub fn backlog(patient: &Patient<'_>, found: &mut Found) {
     let Some(config) = &patient.config else { return };
     let plans = sockets::plan(config);
+    short(patient, config, &plans, found);
     let Some(wanted) = plans.iter().map(sockets::Plan::backlog).filter_map(|own| u64::try_from(own).ok()).max() else {
         return;
     };
     match patient.machine.number("/proc/sys/net/core/somaxconn") {
         Ok(Some(most)) if most < wanted => found.add(
             Finding::warning(format!("listen asks for a backlog of {wanted}, net.core.somaxconn allows {most}"))
-                .why("in a burst connections beyond it are dropped, and their visitors wait a second or more")
+                .why(NOT_LET_IN)
                 .mend(sysctl("net.core.somaxconn", wanted.max(SOMAXCONN_GOOD))),
         ),
-        Ok(Some(most)) => found.fine(format!("{wanted} of {most} that the kernel allows")),
+        Ok(Some(most)) if !found.has_finding_now() => {
+            found.fine(format!("{wanted} of {most} that the kernel allows"));
+        }
+        Ok(Some(_)) => {}
         Ok(None) => found.unknown("/proc/sys/net/core/somaxconn has no number"),
         Err(error) => found.unknown(error),
     }
@@ -27,6 +33,23 @@ pub fn backlog(patient: &Patient<'_>, found: &mut Found) {
             Finding::note(format!("queues of listening sockets were full {count} times since the machine was started"))
                 .why("those connections were dropped; it may have been another server")
                 .mend("nstat -az TcpExtListenOverflows # grows while it happens"),
+        );
+    }
+}
+
+/// Addresses with a queue that a burst fills. A negative backlog is all that the kernel allows.
+fn short(patient: &Patient<'_>, config: &Config, plans: &[sockets::Plan], found: &mut Found) {
+    for plan in plans {
+        let Some(own) = u64::try_from(plan.backlog()).ok().filter(|own| *own < BACKLOG_ENOUGH) else { continue };
+        let mut listens = config.http.servers.iter().flat_map(|server| &server.listens);
+        let asks = listens.find(|listen| listen.address == plan.address && listen.backlog == Some(plan.backlog()));
+        let place = asks.and_then(|listen| config.lines.of(listen.span));
+        let place = place.map_or_else(String::new, |(path, line)| format!("{}:{line}", path.display()));
+        found.add(
+            Finding::warning(format!("listen {plan} asks for a backlog of {own} ({place})"))
+                .why(NOT_LET_IN)
+                .mend(format!("# in {place}: without backlog= it is 511"))
+                .mend(patient.reload()),
         );
     }
 }
@@ -84,6 +107,7 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
 
 /// What kernels since 5.4 have.
 const SOMAXCONN_GOOD: u64 = 4096;
+const NOT_LET_IN: &str = "in a burst connections beyond it are dropped, and their visitors wait a second or more";
 
 #[cfg(test)]
 mod tests {
@@ -96,11 +120,18 @@ mod tests {
             ("listen 80;", "128\n", Some("warning")),
             ("listen 80 backlog=8192;", "4096\n", Some("warning")),
             ("listen 80 backlog=-1;", "4096\n", None),
+            ("listen 80 backlog=128;", "4096\n", None),
+            ("listen 80 backlog=2;", "4096\n", Some("warning")),
+            ("listen 80; listen 81 backlog=2;", "4096\n", Some("warning")),
         ] {
             let sick = Sick::new().file("/proc/sys/net/core/somaxconn", most);
             let found = sick.config(&format!("http {{ server {{ {listen} }} }}")).look("backlog");
             assert_eq!(found.severity(), severity, "{listen} {most}: {found:?}");
         }
+        let small = Sick::new().file("/proc/sys/net/core/somaxconn", "4096");
+        let small = small.config("http { server {\nlisten 127.0.0.1:81 backlog=2; } }").look("backlog");
+        let said = "listen 127.0.0.1:81 asks for a backlog of 2 (/etc/larder/larder.conf:3)";
+        assert!(small.text().contains(said) && small.0.fine.is_empty(), "{small:?}");
         let unknown = Sick::new().config("http { server { listen 80; } }").look("backlog");
         assert!(unknown.severity().is_none() && unknown.text().contains("somaxconn cannot be read"));
     }

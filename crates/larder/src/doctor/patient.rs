@@ -119,4 +119,6 @@ pub fn sysctl(key: &str, value: impl std::fmt::Display) -> String {
     format!("echo '{key} = {value}' > /etc/sysctl.d/90-{}.conf && sysctl --system", key.replace('.', "-"))
 }
 
+/// How many may wait in a queue of connections that a burst does not fill.
+pub const BACKLOG_ENOUGH: u64 = 128;
 const UNIT: &str = "larder.service";

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::accounts::Account;
 use super::super::finding::{Finding, Found};
-use super::super::patient::{Patient, sysctl};
+use super::super::patient::{BACKLOG_ENOUGH, Patient, sysctl};
 use super::origins::Origin;
 use super::pools::Pool;
 use crate::serve::fpm::Address;
@@ -17,19 +17,33 @@ pub fn backlog(patient: &Patient<'_>, found: &mut Found) {
         Ok(None) => return found.unknown(format!("{SOMAXCONN} has no number")),
         Err(error) => return found.unknown(error),
     };
-    for (_, pool) in patient.php().asked(patient.machine) {
+    for (origin, pool) in patient.php().asked(patient.machine) {
         // -1 is as many as the kernel allows.
         let own = pool.number("listen.backlog").unwrap_or(DEFAULT).try_into().unwrap_or(kernel);
-        if own.min(kernel) >= ENOUGH {
+        if own.min(kernel) >= BACKLOG_ENOUGH {
             found.fine(format!("{}: {} requests may wait", pool.shown(), own.min(kernel)));
             continue;
         }
         let finding = Finding::warning(format!("only {} requests may wait for {}", own.min(kernel), pool.shown()))
-            .why("the next one is answered 502 at once, in place of a short wait: a Unix socket refuses it");
+            .why(beyond(&origin.address));
         found.add(match own < kernel {
             true => finding.mend(change(pool, "listen.backlog", "511")).mend(restart(pool)),
             false => finding.mend(sysctl("net.core.somaxconn", 4096)).mend(restart(pool)),
         });
+    }
+}
+
+/// What comes of a queue that is full.
+fn beyond(address: &Address) -> &'static str {
+    match address {
+        Address::Unix(_) => {
+            "a Unix socket refuses the next ones: larder tries again until fastcgi_connect_timeout is over, and where \
+             there is another server in the upstream it asks that"
+        }
+        Address::Tcp(_) => {
+            "the kernel drops the next connections and tries again after a second, so that their visitors wait, in the \
+             end for a 504"
+        }
     }
 }
 
@@ -126,8 +140,6 @@ const DEFAULT_USER: &str = "nobody";
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
 /// php-fpm's own on Linux.
 const DEFAULT: i64 = 511;
-/// A queue that a burst does not fill.
-const ENOUGH: u64 = 128;
 
 #[cfg(test)]
 mod tests {
@@ -154,6 +166,11 @@ mod tests {
             assert_eq!(found.severity(), severity, "{pool} {kernel}: {found:?}");
         }
         assert!(machine("").look("php-backlog").text().contains("somaxconn cannot be read"));
+        let pool = "[www]\nlisten = 127.0.0.1:9000\nlisten.backlog = 16\n";
+        let http = "http { server { location / { fastcgi_pass 127.0.0.1:9000; } } }";
+        let tcp = Sick::new().file("/etc/php-fpm.d/www.conf", pool).file("/proc/sys/net/core/somaxconn", "4096");
+        let said = tcp.config(http).look("php-backlog").text();
+        assert!(said.contains("the kernel drops") && !said.contains("Unix"), "{said}");
     }
 
     #[test]
