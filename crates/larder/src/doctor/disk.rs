@@ -1,14 +1,18 @@
-//! The folders of cached pages: what they lie on, how much room there is, and how long a write takes.
+//! The folders of cached pages: what they lie on, how much room there is, and how long a write takes. Room for what else
+//! larder writes.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use larder_conf::model::CachePath;
+use larder_conf::model::{CachePath, Config};
+use larder_server::tempfile;
 
 use super::finding::{Finding, Found};
 use super::patient::Patient;
+use super::senses::Space;
 use super::words::{quoted, size, time};
+use crate::{levels, logs};
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,8 +114,15 @@ fn locked(patient: &Patient<'_>, path: &Path) -> Option<String> {
     is_below(system).then(|| format!("ProtectSystem={}", value("ProtectSystem")))
 }
 
-/// Whether there is room for what the zones may take.
+/// Whether there is room for what the zones may take, and for logs and temporary files at all.
 pub fn room(patient: &Patient<'_>, found: &mut Found) {
+    let mounts = patient.machine.text("/proc/self/mountinfo").map(|text| mounts(&text)).unwrap_or_default();
+    let top_of = |path: &Path| {
+        let path = patient.machine.followed(path);
+        mount_of(&mounts, &path).map_or_else(|| path.display().to_string(), |mount| mount.place.clone())
+    };
+    // A full disk is told once.
+    let mut seen = BTreeSet::new();
     for zone in zones(patient) {
         let (path, name) = (zone.path.display(), &zone.zone.value);
         let Some(folder) = there(patient, &zone.path) else {
@@ -125,13 +136,9 @@ pub fn room(patient: &Patient<'_>, found: &mut Found) {
                 continue;
             }
         };
-        if space.free_inodes.is_some_and(|free| free < INODES_MIN) {
-            found.add(
-                Finding::error(format!("the file system of {path} (zone {name}) has no free inodes"))
-                    .why("no file can be made there, however many bytes are free")
-                    .mend(format!("df -i {}", quoted(&path.to_string()))),
-            );
-        }
+        let top = top_of(folder);
+        seen.insert(top.clone());
+        inodes(&space, &format!("{path} (zone {name})"), folder, found);
         // What the zone has already is not free, and counts for it.
         let taken = taken(patient, &zone.path);
         let possible = space.free_bytes.saturating_add(taken);
@@ -140,7 +147,7 @@ pub fn room(patient: &Patient<'_>, found: &mut Found) {
             found.add(
                 Finding::error(format!("{} are free for {path} (zone {name})", size(space.free_bytes)))
                     .why("the disk is full: logs and databases on it fail, and no page is written")
-                    .mend(format!("du -xh {} | sort -h | tail", quoted(&disk_top(patient, &zone.path)))),
+                    .mend(largest(&top)),
             );
         } else if wanted > possible {
             found.add(
@@ -157,6 +164,58 @@ pub fn room(patient: &Patient<'_>, found: &mut Found) {
             found.fine(format!("{path}: {} of {} free", size(space.free_bytes), size(space.bytes)));
         }
     }
+    for (path, (what, why)) in patient.config.as_ref().map(written).unwrap_or_default() {
+        let shown = format!("{} ({what})", path.display());
+        let folder = path.ancestors().find(|folder| patient.machine.has(folder)).unwrap_or(&path);
+        let top = top_of(folder);
+        if !seen.insert(top.clone()) {
+            continue;
+        }
+        let space = match patient.senses.space(&patient.machine.outside(folder)) {
+            Ok(space) => space,
+            Err(error) => {
+                found.unknown(format!("the room of {shown}: {error}"));
+                continue;
+            }
+        };
+        inodes(&space, &shown, folder, found);
+        // One that is small may be as it should be.
+        if space.free_bytes < BYTES_MIN.min(space.bytes / SPARE_SHARE) {
+            let finding = Finding::error(format!("{} are free for {shown}", size(space.free_bytes)));
+            found.add(finding.why(why).mend(largest(&top)));
+        } else {
+            found.fine(format!("{shown}: {} of {} free", size(space.free_bytes), size(space.bytes)));
+        }
+    }
+}
+
+/// The folders that larder writes to beside caches, what for, and what comes of it if they are full.
+fn written(config: &Config) -> BTreeMap<PathBuf, (&'static str, &'static str)> {
+    let built_in = || Some(PathBuf::from(tempfile::SYSTEM_DIR));
+    let temporary = levels::settings(config).into_iter().flat_map(|settings| {
+        let buffers = [&settings.fastcgi.origin, &settings.proxy.origin].map(|origin| &origin.buffers.temp_path);
+        buffers.into_iter().chain([&settings.body.temp_path]).filter_map(move |path| path.clone().or_else(built_in))
+    });
+    let temporary = temporary.map(|path| (path, TEMPORARY));
+    let logs = logs::files(config).into_iter().filter_map(|log| Some((log.parent()?.to_owned(), LOGS)));
+    // /dev/stdout is no file.
+    let is_on_disk = |path: &PathBuf| !path.starts_with("/dev") && !path.starts_with("/proc");
+    temporary.chain(logs).filter(|(path, _)| is_on_disk(path)).collect()
+}
+
+fn inodes(space: &Space, shown: &str, folder: &Path, found: &mut Found) {
+    if space.free_inodes.is_some_and(|free| free < INODES_MIN) {
+        found.add(
+            Finding::error(format!("the file system of {shown} has no free inodes"))
+                .why("no file can be made there, however many bytes are free")
+                .mend(format!("df -i {}", quoted(&folder.display().to_string()))),
+        );
+    }
+}
+
+/// The command that shows what takes most room of a file system.
+fn largest(top: &str) -> String {
+    format!("du -xh {} | sort -h | tail", quoted(top))
 }
 
 /// How long a write takes until it is on the disk.
@@ -218,11 +277,6 @@ fn taken(patient: &Patient<'_>, path: &Path) -> u64 {
     bytes.map(|metadata| metadata.len()).sum()
 }
 
-fn disk_top(patient: &Patient<'_>, path: &Path) -> String {
-    let mounts = patient.machine.text("/proc/self/mountinfo").map(|text| mounts(&text)).unwrap_or_default();
-    mount_of(&mounts, path).map_or_else(|| "/".to_owned(), |mount| mount.place.clone())
-}
-
 /// The lines of `/proc/self/mountinfo` (proc(5)).
 fn mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
@@ -252,6 +306,11 @@ fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
 /// Less is a full disk.
 const BYTES_MIN: u64 = 64 << 20;
 const INODES_MIN: u64 = 100;
+/// A file system of which less than one part in this many is free may be full soon.
+const SPARE_SHARE: u64 = 20;
+const LOGS: (&str, &str) = ("logs", "lines of the logs are lost, and so is whatever else is written there");
+const TEMPORARY: (&str, &str) =
+    ("temporary files", "uploads are answered 500, and pages that do not fit into their buffers are cut off");
 /// A disk that turns takes 10 ms; one that takes longer for half of its writes is busy or ill.
 const SLOW: Duration = Duration::from_millis(25);
 const SLOW_ONCE: Duration = Duration::from_millis(300);
@@ -332,6 +391,31 @@ mod tests {
             assert_eq!(found.severity(), severity, "{space:?}: {found:?}");
             assert_eq!(found.0.unknown.is_empty(), is_known);
         }
+    }
+
+    #[test]
+    fn there_is_room_for_logs_and_temporary_files() {
+        let mounts = format!("{ROOT}28 27 0:1 / /full rw - ext4 /dev/vdb rw\n");
+        let full = |bytes| Space { free_bytes: 1 << 10, bytes, free_inodes: None };
+        for (http, bytes, severity) in [
+            ("error_log /full/e.log; http { server { access_log off; } }", 1 << 30, Some("error")),
+            ("error_log /full/e.log; http { server { access_log off; } }", 1 << 12, None),
+            ("http { server { access_log /full/a.log; } }", 1 << 30, Some("error")),
+            ("http { server { location / { client_body_temp_path /full/new; } } }", 1 << 30, Some("error")),
+            ("http { server { location / { proxy_temp_path /full; } } }", 1 << 30, Some("error")),
+            ("http { server { access_log /dev/full/a.log; } }", 1 << 30, None),
+            ("error_log stderr; http { server { access_log off; } }", 1 << 30, None),
+        ] {
+            let sick = Sick::new().file("/proc/self/mountinfo", &mounts).file("/full/x", "").file("/dev/full/x", "");
+            let found = sick.config(http).space_below("/full", full(bytes)).look("disk-room");
+            assert_eq!(found.severity(), severity, "{http}: {found:?}");
+            assert!(severity.is_none() || found.text().contains("du -xh /full |"), "{found:?}");
+        }
+        // Once for each disk.
+        let both = "error_log /full/e.log; http { server { access_log /full/b/a.log; proxy_temp_path /full/t; } }";
+        let sick = Sick::new().file("/proc/self/mountinfo", &mounts).file("/full/b/x", "");
+        let found = sick.config(both).space_below("/full", full(1 << 30)).look("disk-room");
+        assert_eq!(found.0.findings.len(), 1, "{found:?}");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Sick {
 struct Scripted {
     now: u64,
     space: Result<Space, i32>,
+    /// What folders have whose path has this in it.
+    other_space: Option<(&'static str, Space)>,
     writes: Result<Writes, i32>,
     missing: Option<Feature>,
     php: Option<String>,
@@ -38,7 +40,12 @@ impl Senses for Scripted {
         self.now
     }
 
-    fn space(&self, _: &Path) -> io::Result<Space> {
+    fn space(&self, folder: &Path) -> io::Result<Space> {
+        if let Some((part, space)) = self.other_space
+            && folder.to_string_lossy().contains(part)
+        {
+            return Ok(space);
+        }
         self.space.map_err(io::Error::from_raw_os_error)
     }
 
@@ -79,8 +86,14 @@ impl Sick {
     pub fn new() -> Sick {
         let quick = Writes { count: 9, median: Duration::from_millis(1), longest: Duration::from_millis(2) };
         let large = Space { free_bytes: 1 << 40, bytes: 1 << 41, free_inodes: None };
-        let senses =
-            Scripted { now: clock::now().secs(), space: Ok(large), writes: Ok(quick), missing: None, php: None };
+        let senses = Scripted {
+            now: clock::now().secs(),
+            space: Ok(large),
+            other_space: None,
+            writes: Ok(quick),
+            missing: None,
+            php: None,
+        };
         Sick { root: TempDir::new().unwrap(), senses, asked: Doctor::default() }
     }
 
@@ -114,6 +127,11 @@ impl Sick {
 
     pub fn space(mut self, space: Result<Space, i32>) -> Sick {
         self.senses.space = space;
+        self
+    }
+
+    pub fn space_below(mut self, part: &'static str, space: Space) -> Sick {
+        self.senses.other_space = Some((part, space));
         self
     }
 
