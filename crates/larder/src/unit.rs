@@ -92,6 +92,17 @@ impl Unit {
     pub fn is_on(&self, key: &str) -> bool {
         self.last(key).is_some_and(|setting| ["yes", "true", "on", "1"].contains(&setting.value.as_str()))
     }
+
+    /// The setting by which the service does not see a path of the machine (systemd.exec(5)).
+    pub fn hides(&self, path: &Path) -> Option<String> {
+        let keys = [("PrivateTmp", &["/tmp", "/var/tmp"][..]), ("ProtectHome", &["/home", "/root", "/run/user"])];
+        keys.into_iter().find_map(|(key, folders)| {
+            let value = &self.last(key)?.value;
+            let is_hidden = self.is_on(key) || ["tmpfs", "disconnected"].contains(&value.as_str());
+            let is_below = folders.iter().any(|folder| path.starts_with(folder));
+            (is_hidden && is_below).then(|| format!("{key}={value}"))
+        })
+    }
 }
 
 fn is_comment(line: &str) -> bool {
@@ -136,6 +147,8 @@ mod tests {
         assert_eq!(unit.all("Environment").len(), 2);
         assert!(unit.is_on("PrivateTmp") && !unit.is_on("ExecStart") && !unit.is_on("Nothing"));
         assert_eq!(unit.last("ExecStart").unwrap().line, 3);
+        assert_eq!(unit.hides(Path::new("/tmp/a")).as_deref(), Some("PrivateTmp=yes"));
+        assert_eq!(unit.hides(Path::new("/home/a")).or(unit.hides(Path::new("/tmpa"))), None);
         assert!(Unit::read(&machine, "b.service").unwrap().is_none());
         let mut alone = Unit { files: Vec::new(), settings: Vec::new() };
         alone.take(Path::new("/a"), "ExecStart=/bin/a \\\n# between\n    -x \\\n  -y\nLast=1 \\");

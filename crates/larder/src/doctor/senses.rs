@@ -1,4 +1,5 @@
-//! What no file of a machine says and has to be tried: room and speed of a disk, features of the kernel, an answer of php-fpm.
+//! What no file of a machine says and has to be tried: room and speed of a disk, features of the kernel, who listens, an
+//! answer of php-fpm.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -23,6 +24,8 @@ pub trait Senses {
     fn writes(&self, folder: &Path) -> io::Result<Writes>;
     /// Whether the kernel has something that larder uses.
     fn has(&self, feature: Feature) -> io::Result<()>;
+    /// Whether somebody listens there, and takes a connection within a second.
+    fn connect(&self, address: &Address) -> io::Result<()>;
     /// What the script `name` of a php-fpm answers to `?json`, head and body.
     fn ask_php(&self, address: &Address, name: &str) -> io::Result<Vec<u8>>;
 }
@@ -117,6 +120,10 @@ impl Senses for Tried {
         Ok(())
     }
 
+    fn connect(&self, address: &Address) -> io::Result<()> {
+        address.connect().map(drop)
+    }
+
     fn ask_php(&self, address: &Address, name: &str) -> io::Result<Vec<u8>> {
         let mut stream = address.connect()?;
         stream.write_all(&fastcgi::status_request(name))?;
@@ -191,6 +198,21 @@ mod tests {
         // Everything that runs these tests has them.
         Tried.has(Feature::MemoryFile).unwrap();
         Tried.has(Feature::SharedPort).unwrap();
+    }
+
+    #[test]
+    fn a_socket_without_a_listener_is_told_from_one_with_a_full_queue() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = Address::Unix(path.clone());
+        assert_eq!(Tried.connect(&address).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+        assert_eq!(Tried.connect(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        socket.listen(0).unwrap();
+        Tried.connect(&address).unwrap();
+        // Nobody accepts, so that the first one stays in the queue.
+        assert_eq!(Tried.connect(&address).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

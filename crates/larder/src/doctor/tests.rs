@@ -32,6 +32,8 @@ struct Scripted {
     other_space: Option<(&'static str, Space)>,
     writes: Result<Writes, i32>,
     missing: Option<Feature>,
+    /// What connecting to an address says whose text has this in it.
+    refused: Option<(&'static str, i32)>,
     php: Option<String>,
 }
 
@@ -56,6 +58,13 @@ impl Senses for Scripted {
     fn has(&self, feature: Feature) -> io::Result<()> {
         match self.missing {
             Some(missing) if missing == feature => Err(io::Error::from_raw_os_error(38)),
+            _ => Ok(()),
+        }
+    }
+
+    fn connect(&self, address: &Address) -> io::Result<()> {
+        match self.refused {
+            Some((part, error)) if address.to_string().contains(part) => Err(io::Error::from_raw_os_error(error)),
             _ => Ok(()),
         }
     }
@@ -92,6 +101,7 @@ impl Sick {
             other_space: None,
             writes: Ok(quick),
             missing: None,
+            refused: None,
             php: None,
         };
         Sick { root: TempDir::new().unwrap(), senses, asked: Doctor::default() }
@@ -147,6 +157,11 @@ impl Sick {
 
     pub fn without(mut self, missing: Option<Feature>) -> Sick {
         self.senses.missing = missing;
+        self
+    }
+
+    pub fn refusing(mut self, part: &'static str, error: i32) -> Sick {
+        self.senses.refused = Some((part, error));
         self
     }
 

@@ -4,10 +4,13 @@ use std::fmt;
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Where a php-fpm listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,14 +61,16 @@ pub trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Address {
-    /// Connects. Each read and write may take a second.
+    /// Connects. This and each read and write may take a second; `WouldBlock` if the queue of a Unix socket stays full.
     pub fn connect(&self) -> io::Result<Box<dyn Stream>> {
         match self {
             Address::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                Ok(Box::new(stream))
+                let socket = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
+                socket.set_read_timeout(Some(PATIENCE))?;
+                // It is also how long connecting waits for room in the queue.
+                socket.set_write_timeout(Some(PATIENCE))?;
+                socket.connect(&SockAddr::unix(path)?)?;
+                Ok(Box::new(UnixStream::from(OwnedFd::from(socket))))
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;

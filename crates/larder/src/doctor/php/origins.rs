@@ -1,12 +1,13 @@
 //! Who is asked over FastCGI by a configuration, and under which terms.
 
-use std::net::ToSocketAddrs;
+use std::net::{Ipv4Addr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_conf::as_literal;
 use larder_conf::model::{Config, Handler, Upstream, each_location};
 
+use crate::machine::Machine;
 use crate::serve::fpm::Address;
 
 /// An address that is asked over FastCGI.
@@ -61,6 +62,17 @@ impl Origin {
         }
         self.kept_connections = self.kept_connections.max(other.kept_connections);
         self.connections_max = self.connections_max.or(other.connections_max);
+    }
+}
+
+/// Where this process finds what listens there.
+pub fn here(address: &Address, machine: &Machine) -> Address {
+    match address {
+        Address::Unix(path) => Address::Unix(machine.outside(path)),
+        Address::Tcp(address) if address.ip().is_unspecified() => {
+            Address::Tcp((Ipv4Addr::LOCALHOST, address.port()).into())
+        }
+        Address::Tcp(address) => Address::Tcp(*address),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Who waits for a child of php-fpm: how many may, whether anybody listens, and whether larder may connect.
 
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::super::accounts::Account;
 use super::super::finding::{Finding, Found};
 use super::super::patient::{BACKLOG_ENOUGH, Patient, sysctl};
-use super::origins::Origin;
+use super::origins::{Origin, here};
 use super::pools::Pool;
+use crate::oserror::Reason;
 use crate::serve::fpm::Address;
 
 /// `listen.backlog`, and what the kernel leaves of it.
@@ -57,43 +59,93 @@ fn restart(pool: &Pool) -> String {
     format!("systemctl restart {}", pool.service())
 }
 
-/// Whether there is a socket where the configuration says, and who may connect to it.
+/// Whether somebody listens where the configuration says, and who may connect.
 pub fn sockets(patient: &Patient<'_>, found: &mut Found) {
     for origin in &patient.php().origins {
-        let Address::Unix(path) = &origin.address else { continue };
-        if !patient.machine.has(path) {
-            absent(patient, origin, path, found);
-            continue;
+        if let Address::Unix(path) = &origin.address {
+            if !patient.machine.has(path) {
+                found.add(absent(patient, origin, format!("there is no socket {}", path.display()), false));
+                continue;
+            }
+            if let Some(setting) = hidden(patient, &origin.address) {
+                found.add(
+                    Finding::error(format!("{} does not see {}, by {setting}", patient.unit_name(), path.display()))
+                        .why(ANSWERED_502)
+                        .mend(format!("# in the pool and in {}: a socket in /run/php", origin.place)),
+                );
+                continue;
+            }
         }
-        let is_hidden = path.starts_with("/tmp") || path.starts_with("/var/tmp");
-        if is_hidden && patient.unit().is_ok_and(|unit| unit.is_some_and(|unit| unit.is_on("PrivateTmp"))) {
-            found.add(
-                Finding::error(format!(
-                    "{} has a /tmp of its own, and does not see {}",
-                    patient.unit_name(),
-                    path.display()
-                ))
-                .why("each request for PHP is answered 502")
-                .mend(format!("# in the pool and in {}: a socket in /run/php", origin.place)),
-            );
-            continue;
+        let connected = patient.senses.connect(&here(&origin.address, patient.machine));
+        match &connected {
+            Ok(()) => found.fine(format!("somebody listens at {}", origin.address)),
+            // This account is another than the one that serves.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !patient.is_root => {
+                found.unknown(format!("whether somebody listens at {} (be root)", origin.address));
+            }
+            Err(error) => {
+                found.add(unanswered(patient, origin, error));
+                continue;
+            }
         }
-        connects(patient, origin, path, found);
+        if let Address::Unix(path) = &origin.address {
+            connects(patient, origin, path, found);
+        }
     }
 }
 
-/// A socket that is not there. Without any php-fpm, the site may have no PHP either.
-fn absent(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Found) {
+/// An address that takes no connection.
+fn unanswered(patient: &Patient<'_>, origin: &Origin, error: &io::Error) -> Finding {
+    let (address, place) = (&origin.address, &origin.place);
+    let pool = patient.php().pools.iter().find(|pool| pool.listens_at(address, patient.machine));
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+            let is_left = matches!(address, Address::Unix(_));
+            absent(patient, origin, format!("nobody listens at {address}"), is_left)
+        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let what = format!("{address} takes no connection within a second (asked in {place})");
+            Finding::error(what).why(beyond(address)).mend(match pool {
+                Some(pool) => format!("{} # ends the scripts that hang", restart(pool)),
+                None => format!("# start what listens at {address} anew"),
+            })
+        }
+        _ => Finding::error(format!("{address} cannot be connected to {} (asked in {place})", Reason(error)))
+            .why(ANSWERED_502)
+            .mend(format!("# in {place}: where PHP listens")),
+    }
+}
+
+/// The setting by which the unit does not see a socket.
+fn hidden(patient: &Patient<'_>, address: &Address) -> Option<String> {
+    let Address::Unix(path) = address else { return None };
+    patient.unit().ok()??.hides(path)
+}
+
+/// An address at which nobody listens. Without any php-fpm, and no socket that one has left, the site may have no PHP.
+fn absent(patient: &Patient<'_>, origin: &Origin, fact: String, is_left: bool) -> Finding {
     let pools = &patient.php().pools;
-    let what = format!("there is no socket {} (asked in {})", path.display(), origin.place);
-    let finding = if pools.is_empty() { Finding::warning(what) } else { Finding::error(what) };
-    let others: Vec<&str> = pools.iter().filter_map(|pool| pool.get("listen")).collect();
-    let mend = match pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine)) {
-        Some(pool) => format!("systemctl start {}", pool.service()),
-        None if others.is_empty() => "apt-get install php-fpm".to_owned(),
-        None => format!("# in {}: one of {}", origin.place, others.join(", ")),
-    };
-    found.add(finding.why("each request for PHP is answered 502").mend(mend));
+    let what = format!("{fact} (asked in {})", origin.place);
+    let finding = if pools.is_empty() && !is_left { Finding::warning(what) } else { Finding::error(what) };
+    let finding = finding.why(ANSWERED_502);
+    if let Some(pool) = pools.iter().find(|pool| pool.listens_at(&origin.address, patient.machine)) {
+        return finding.mend(restart(pool));
+    }
+    let seen: Vec<(&Pool, Address)> = pools
+        .iter()
+        .filter_map(|pool| Some((pool, pool.listen()?)))
+        .filter(|(_, address)| hidden(patient, address).is_none())
+        .collect();
+    let listens = |(_, address): &&(&Pool, Address)| patient.senses.connect(&here(address, patient.machine)).is_ok();
+    let living: Vec<&str> = seen.iter().filter(listens).filter_map(|(pool, _)| pool.get("listen")).collect();
+    match seen.first() {
+        _ if !living.is_empty() => finding.mend(format!("# in {}: one of {}", origin.place, living.join(", "))),
+        Some((pool, address)) => {
+            finding.mend(restart(pool)).mend(format!("# in {}: fastcgi_pass {address};", origin.place))
+        }
+        None if pools.is_empty() => finding.mend("apt-get install php-fpm"),
+        None => finding.mend(format!("# in a pool and in {}: a socket in /run/php", origin.place)),
+    }
 }
 
 /// Whether the account that serves may connect to a socket.
@@ -108,7 +160,7 @@ fn connects(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Fou
         return found.unknown(format!("{} cannot be looked at", path.display()));
     };
     if account.may_write(&metadata) {
-        return found.fine(format!("{} is there, and open to {name}", path.display()));
+        return found.fine(format!("{} is open to {name}", path.display()));
     }
     // `listen.acl_users`: the mode says nothing then.
     if rustix::fs::getxattr(&outside, c"system.posix_acl_access", &mut [0u8; 1024][..]).is_ok() {
@@ -120,7 +172,7 @@ fn connects(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Fou
         path.display(),
         metadata.mode() & 0o777
     ))
-    .why("each request for PHP is answered 502, with \"Permission denied\" in the error log");
+    .why(format!("{ANSWERED_502}, with \"Permission denied\" in the error log"));
     found.add(match pool {
         Some(pool) => {
             let finding = finding.mend(change(pool, "listen.group", name));
@@ -135,6 +187,7 @@ fn connects(patient: &Patient<'_>, origin: &Origin, path: &Path, found: &mut Fou
     });
 }
 
+const ANSWERED_502: &str = "each request for PHP is answered 502";
 /// larder's, if the configuration names none.
 const DEFAULT_USER: &str = "nobody";
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
@@ -177,11 +230,56 @@ mod tests {
     fn a_socket_that_is_not_there_is_told() {
         let found = machine("").look("php-socket");
         assert_eq!(found.severity(), Some("error"));
-        assert!(found.text().contains("systemctl start php8.2-fpm"), "{found:?}");
+        assert!(found.text().contains("systemctl restart php8.2-fpm"), "{found:?}");
         assert_eq!(machine("").file("/run/php.sock", "").look("php-socket").severity(), None);
-        let other =
-            Sick::new().file("/etc/php/8.2/fpm/pool.d/www.conf", "[www]\nlisten = /run/php8.sock\n").config(HTTP);
-        assert!(other.look("php-socket").text().contains("one of /run/php8.sock"));
+        let none = Sick::new().config(HTTP).look("php-socket");
+        assert_eq!(none.severity(), Some("warning"), "{none:?}");
+    }
+
+    #[test]
+    fn who_does_not_listen_is_told() {
+        let (refused, full, unreachable) = (111, 11, 101);
+        let tcp = "http { server { location / { fastcgi_pass 127.0.0.1:9000; } } }";
+        let left = || Sick::new().file("/run/php.sock", "").config(HTTP);
+        let port = || Sick::new().config(tcp);
+        for (sick, severity, said) in [
+            (left(), None, "somebody listens at unix:/run/php.sock"),
+            (left().refusing("php.sock", refused), Some("error"), "nobody listens at unix:/run/php.sock"),
+            (left().refusing("php.sock", full), Some("error"), "takes no connection within a second"),
+            (port(), None, "somebody listens at 127.0.0.1:9000"),
+            (port().refusing(":9000", refused), Some("warning"), "nobody listens at 127.0.0.1:9000"),
+            (port().refusing(":9000", unreachable), Some("error"), "cannot be connected to"),
+            (
+                port().file("/etc/php-fpm.d/www.conf", "[www]\nlisten = 9000\n").refusing(":9000", refused),
+                Some("error"),
+                "systemctl restart php-fpm",
+            ),
+        ] {
+            let found = sick.look("php-socket");
+            assert_eq!(found.severity(), severity, "{said}: {found:?}");
+            assert!(found.text().contains(said), "{said}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_mend_names_sockets_that_larder_can_use() {
+        let unit = ("/etc/systemd/system/larder.service", "[Service]\nPrivateTmp=yes\n");
+        let pool = |name: &str, listen: &str| format!("[{name}]\nlisten = {listen}\n");
+        let file = "/etc/php/8.2/fpm/pool.d/www.conf";
+        let living = pool("a", "/run/a.sock") + &pool("b", "/tmp/b.sock") + &pool("c", "127.0.0.1:9000");
+        let machine = |pools: &str| Sick::new().files(&[unit, (file, pools)]).config(HTTP);
+        for (sick, said) in [
+            (machine(&living), "one of /run/a.sock, 127.0.0.1:9000\n"),
+            (machine(&living).refusing("a.sock", 111), "one of 127.0.0.1:9000\n"),
+            (
+                machine(&pool("a", "/run/a.sock")).refusing("a.sock", 2),
+                "systemctl restart php8.2-fpm\n          # in /etc/larder/larder.conf:2: fastcgi_pass unix:/run/a.sock;\n",
+            ),
+            (machine(&pool("b", "/tmp/b.sock")), "a socket in /run/php\n"),
+        ] {
+            let found = sick.look("php-socket");
+            assert!(found.text().contains(said), "{said}: {found:?}");
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::finding::{Finding, Found};
 use super::super::patient::Patient;
+use super::origins::here;
 use super::pools::Pool;
-use crate::serve::fpm::Address;
 
 /// Asks each pool that has one.
 pub fn look(patient: &Patient<'_>, found: &mut Found) {
@@ -22,22 +22,11 @@ pub fn look(patient: &Patient<'_>, found: &mut Found) {
             continue;
         };
         let Some(address) = pool.status_address() else { continue };
-        let answer = patient.senses.ask_php(&here(address, patient), path);
+        let answer = patient.senses.ask_php(&here(&address, patient.machine), path);
         match answer.and_then(|answer| page(&answer)) {
             Ok(page) => judge(pool, &page, found),
             Err(error) => found.unknown(format!("{path} of {} gave no answer: {error}", pool.shown())),
         }
-    }
-}
-
-/// Where this process finds the socket.
-fn here(address: Address, patient: &Patient<'_>) -> Address {
-    match address {
-        Address::Unix(path) => Address::Unix(patient.machine.outside(&path)),
-        Address::Tcp(address) if address.ip().is_unspecified() => {
-            Address::Tcp((std::net::Ipv4Addr::LOCALHOST, address.port()).into())
-        }
-        Address::Tcp(address) => Address::Tcp(address),
     }
 }
 
