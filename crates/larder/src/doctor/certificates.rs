@@ -112,13 +112,14 @@ fn names(patient: &Patient<'_>, server: &Server, all: &[CertificateFacts], found
         let place = lines.and_then(|lines| lines.of(name.span));
         let place = place.map_or_else(String::new, |(path, line)| format!(" in {}:{line}", path.display()));
         let has: Vec<&str> = all.iter().flat_map(|facts| &facts.names).map(String::as_str).collect();
+        let has = match has.is_empty() {
+            true => "none has a subjectAltName, and browsers read no other name".to_owned(),
+            false => format!("they have {}", has.join(", ")),
+        };
         found.add(
-            Finding::warning(format!(
-                "no certificate of the server has its name {exact}{place}: they have {}",
-                has.join(", ")
-            ))
-            .why("browsers refuse the site under that name")
-            .mend(format!("certbot certonly -d {}", quoted(exact))),
+            Finding::warning(format!("no certificate of the server has its name {exact}{place}: {has}"))
+                .why("browsers refuse the site under that name")
+                .mend(format!("certbot certonly -d {}", quoted(exact))),
         );
     }
 }
@@ -170,6 +171,14 @@ mod tests {
             let found = machine(name).at(at).look("certificates");
             assert_eq!(found.severity(), severity, "{name} {at}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_certificate_with_nothing_but_a_common_name_is_told() {
+        let plain = Certificates::new("larder's tests").client("site.test");
+        let machine = machine("site.test").file("/etc/tls/site.pem", &plain.pem);
+        let said = machine.file("/etc/tls/site.key", &plain.key_pem).look("certificates").text();
+        assert!(said.contains("its name site.test in /etc/larder/larder.conf:2: none has a subjectAltName"), "{said}");
     }
 
     #[test]

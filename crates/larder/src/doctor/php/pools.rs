@@ -25,7 +25,7 @@ pub struct Pool {
 /// The pools in the files that packages have and running php-fpm name, and what could not be read.
 pub fn all(machine: &Machine, processes: &[Process]) -> (Vec<Pool>, Vec<String>) {
     let mut files: Vec<PathBuf> = PLACES.iter().flat_map(|pattern| machine.files(pattern)).collect();
-    let mains: Vec<PathBuf> = processes.iter().filter_map(|process| main_file(&process.title)).collect();
+    let mains: Vec<PathBuf> = processes.iter().filter_map(|process| main_file(machine, process)).collect();
     let (mut pools, mut unread) = (Vec::<Pool>::new(), Vec::new());
     files.extend(mains);
     let mut at = 0;
@@ -47,10 +47,11 @@ pub fn all(machine: &Machine, processes: &[Process]) -> (Vec<Pool>, Vec<String>)
     (pools, unread)
 }
 
-/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
-fn main_file(title: &str) -> Option<PathBuf> {
-    let rest = title.strip_prefix("php-fpm: master process (")?;
-    Some(PathBuf::from(rest.strip_suffix(')')?)).filter(|path| path.is_absolute())
+/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`. A relative name begins from the folder in which it runs.
+fn main_file(machine: &Machine, process: &Process) -> Option<PathBuf> {
+    let file = process.title.strip_prefix("php-fpm: master process (")?.strip_suffix(')')?;
+    let folder = PathBuf::from(format!("/proc/{}/cwd", process.pid));
+    Some(if file.starts_with('/') { file.into() } else { machine.followed(&folder).join(file) })
 }
 
 /// What a file has.
@@ -241,8 +242,26 @@ mod tests {
         assert_eq!((shop.version(), shop.service()), (Some("8.2"), "php8.2-fpm".to_owned()));
         assert_eq!(read.pools[1].listen(), Some(Address::Tcp("0.0.0.0:9000".parse().unwrap())));
         assert_eq!(shop.set("pm", "x")[0], "sed -i '/^[[:space:]]*\\[shop\\]/a pm = x' /etc/php/8.2/fpm/pool.d/a.conf");
-        assert_eq!(main_file("php-fpm: master process (/etc/a.conf)"), Some("/etc/a.conf".into()));
-        assert_eq!(main_file("php-fpm: pool www"), None);
+    }
+
+    #[test]
+    fn a_running_php_fpm_names_its_file() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/7")).unwrap();
+        std::fs::create_dir_all(root.path().join("srv/php")).unwrap();
+        std::os::unix::fs::symlink("/srv", root.path().join("proc/7/cwd")).unwrap();
+        std::fs::write(root.path().join("srv/php/fpm.conf"), "[own]\nlisten = 9000\n").unwrap();
+        let machine = Machine::at(root.path()).unwrap();
+        for (title, expected) in [
+            ("php-fpm: master process (/etc/a.conf)", Some("/etc/a.conf")),
+            ("php-fpm: master process (php/fpm.conf)", Some("/srv/php/fpm.conf")),
+            ("php-fpm: pool www", None),
+        ] {
+            let process = Process { pid: 7, name: "php-fpm".to_owned(), title: title.to_owned() };
+            assert_eq!(main_file(&machine, &process), expected.map(PathBuf::from), "{title}");
+            let (pools, _) = all(&machine, &[process]);
+            assert_eq!(pools.len(), usize::from(title.contains("php/fpm")), "{pools:?}");
+        }
     }
 
     #[test]
