@@ -38,6 +38,7 @@ mod serve;
 mod serve_socket;
 mod serving;
 mod serving_process;
+mod shell;
 mod signals;
 mod single;
 mod sockets;

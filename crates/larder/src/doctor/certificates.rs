@@ -7,7 +7,7 @@ use larder_tls::{CertificateFacts, pem_certificates};
 
 use super::finding::{Finding, Found};
 use super::patient::Patient;
-use super::words::quoted;
+use crate::shell::quoted;
 
 /// Looks at the certificates of all servers with TLS.
 pub fn look(patient: &Patient<'_>, found: &mut Found) {

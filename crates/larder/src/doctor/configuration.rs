@@ -4,8 +4,8 @@ use larder_conf::Severity;
 
 use super::finding::{Finding, Found};
 use super::patient::Patient;
-use super::words::quoted;
 use crate::remark::Remark;
+use crate::shell::quoted;
 
 /// Errors, warnings, and likely mistakes.
 pub fn look(patient: &Patient<'_>, found: &mut Found) {

@@ -11,7 +11,8 @@ use larder_server::tempfile;
 use super::finding::{Finding, Found};
 use super::patient::Patient;
 use super::senses::Space;
-use super::words::{quoted, size, time};
+use super::words::{size, time};
+use crate::shell::quoted;
 use crate::{levels, logs};
 
 /// A mounted file system.

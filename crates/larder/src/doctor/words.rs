@@ -28,15 +28,6 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
-/// A word for a shell.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,9 +46,6 @@ mod tests {
         }
         for (micros, shown) in [(7, "7 us"), (1500, "1.5 ms"), (25_000, "25 ms"), (12_000_000, "12 s")] {
             assert_eq!(time(Duration::from_micros(micros)), shown);
-        }
-        for (word, shown) in [("/a.b", "/a.b"), ("a b", "'a b'"), ("a'b", "'a'\\''b'"), ("", "''")] {
-            assert_eq!(quoted(word), shown);
         }
     }
 }

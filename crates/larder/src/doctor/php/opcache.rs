@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::super::finding::{Finding, Found};
 use super::super::patient::Patient;
-use super::super::words::quoted;
 use super::pools::Pool;
 use crate::machine::{Machine, Unread};
+use crate::shell::quoted;
 
 /// Looks at `php.ini` and the files beside it, and at the pool.
 pub fn look(patient: &Patient<'_>, found: &mut Found) {

@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::words::quoted;
 use super::origins;
 use crate::machine::Machine;
 use crate::processes::Process;
 use crate::serve::fpm::Address;
+use crate::shell::quoted;
 
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
