@@ -98,7 +98,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Doctor(asked)) => doctor::run(&asked),
-        Ok(Command::Import(asked)) => import::run(&asked),
+        Ok(Command::Import(asked)) => import::run(&asked, &invocation.program),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),

@@ -16,20 +16,22 @@ use std::process::ExitCode;
 use larder_conf::{PlainJson, PlainLines};
 
 use crate::machine::Machine;
+use crate::shell::quoted;
 
 use options::{Import, Other};
 
-/// Looks, tells, and returns whether all of it works.
-pub fn run(asked: &Import) -> ExitCode {
+/// Looks, tells, and returns whether all of it works. `program` is what this process runs.
+pub fn run(asked: &Import, program: &Path) -> ExitCode {
     let root = asked.root.as_deref().unwrap_or(Path::new("/"));
     let machine = match Machine::at(root) {
         Ok(machine) => machine,
         Err(error) => return nothing(&format!("{} cannot be looked at: {error}", root.display())),
     };
     let written = asked.write.as_deref();
+    let program = service::program(&machine, program);
     let report = match asked.of {
-        Other::Nginx => nginx::report(&machine, asked.conf_file.as_deref(), written),
-        Other::Varnish => varnish::report(&machine, written),
+        Other::Nginx => nginx::report(&machine, &program, asked.conf_file.as_deref(), written),
+        Other::Varnish => varnish::report(&machine, &program, written),
     };
     let report = match report {
         Ok(report) => report,
@@ -61,8 +63,13 @@ fn place(written: Option<&Path>, file: &str) -> std::path::PathBuf {
 }
 
 /// The command that writes the files, if they are not written yet.
-fn to_write(written: Option<&Path>, what: &str) -> Option<String> {
-    written.is_none().then(|| format!("larder import {what} --write {UNWRITTEN}"))
+fn to_write(program: &Path, written: Option<&Path>, what: &str) -> Option<String> {
+    written.is_none().then(|| format!("{} import {what} --write {UNWRITTEN}", shown(program)))
+}
+
+/// A path in a command.
+fn shown(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }
 
 const UNWRITTEN: &str = "/root/larder-import";

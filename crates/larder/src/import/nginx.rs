@@ -6,7 +6,7 @@ use larder_conf::{Severity, Standing};
 
 use super::report::Report;
 use super::service::{self, Command};
-use super::{place, to_write};
+use super::{place, shown, to_write, words};
 use crate::configuration::{Configuration, Surroundings};
 use crate::hostname::hostname;
 use crate::machine::Machine;
@@ -14,8 +14,13 @@ use crate::paths::{self, DefaultLog};
 use crate::remark::Remark;
 use crate::unit::Unit;
 
-/// What of nginx's configuration works. `Err` says why there is none.
-pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path>) -> Result<Report, String> {
+/// What of nginx's configuration works with the larder `program`. `Err` says why there is none.
+pub fn report(
+    machine: &Machine,
+    program: &Path,
+    conf_file: Option<&Path>,
+    written: Option<&Path>,
+) -> Result<Report, String> {
     let unit = Unit::read(machine, "nginx.service").map_err(|error| error.to_string())?;
     let command = unit.as_ref().and_then(|unit| service::command(machine, unit, "ExecStart"));
     let asked = Asked::of(command.as_ref(), conf_file);
@@ -27,7 +32,7 @@ pub fn report(machine: &Machine, conf_file: Option<&Path>, written: Option<&Path
     }
     let mut report = Report::default();
     let names_pid = look(machine, &asked, &mut report);
-    plan(machine, unit.as_ref(), &asked, names_pid, written, &mut report);
+    plan(machine, unit.as_ref(), program, &asked, names_pid, written, &mut report);
     Ok(report)
 }
 
@@ -155,15 +160,22 @@ const DIFFERENCES: &[(&[&str], &str, &str)] = &[
 fn plan(
     machine: &Machine,
     unit: Option<&Unit>,
+    program: &Path,
     asked: &Asked,
     names_pid: bool,
     written: Option<&Path>,
     report: &mut Report,
 ) {
-    let Some(unit) = unit.filter(|unit| unit.last("ExecStart").is_some()) else {
-        let conf = asked.conf_file.display();
-        report.switch_over = vec!["nginx -s quit".to_owned(), format!("larder -c {conf}")];
-        report.way_back = vec![format!("larder -c {conf} -s quit"), "nginx".to_owned()];
+    let unit = unit.filter(|unit| unit.last("ExecStart").is_some());
+    let (larder, conf) = (shown(program), shown(&asked.conf_file));
+    let test = format!("{larder} -t -q -c {conf}");
+    let unusable = service::unusable(machine, unit, "nginx.service", program);
+    let Some(unit) = unit else {
+        report.switch_over = match unusable {
+            Some(why) => vec![why],
+            None => vec![format!("{test} && nginx -s quit"), format!("{larder} -c {conf}")],
+        };
+        report.way_back = vec![format!("{larder} -c {conf} -s quit"), "nginx".to_owned()];
         return;
     };
     if unit.last("ExecStart").is_some_and(|setting| setting.value.contains("larder")) {
@@ -172,16 +184,20 @@ fn plan(
         report.way_back = vec![format!("rm {file} && systemctl daemon-reload"), "systemctl restart nginx".to_owned()];
         return;
     }
+    if let Some(why) = unusable {
+        report.switch_over.push(why);
+        return;
+    }
     if asked.is_other {
         let file = asked.conf_file.display();
         report
             .switch_over
             .push(format!("# {file} is not what the unit runs: it would go on with its own configuration"));
     }
-    let Some(drop_in) = drop_in(unit) else {
+    let Some(drop_in) = drop_in(unit, program) else {
         let setting = unit.last("ExecStart");
         let place = setting.map_or_else(String::new, |own| format!("{}:{}", own.file.display(), own.line));
-        report.switch_over = vec![format!("# {place} runs no nginx itself: put /usr/sbin/larder where it does")];
+        report.switch_over = vec![format!("# {place} runs no nginx itself: put {larder} where it does")];
         return;
     };
     let name = service::drop_in_name(unit, "larder.conf");
@@ -189,28 +205,25 @@ fn plan(
     let packaged = Path::new(PACKAGED);
     let is_packaged = settings_of(&drop_in) == settings_of(PACKAGED_TEXT) && machine.has(packaged);
     let from = if is_packaged { packaged.to_owned() } else { place(written, "nginx.service.d/larder.conf") };
-    let (mut there, back) = service::switch("nginx", &from, name);
-    // A unit that does not start leaves nobody to serve.
-    if let Some(restart) = there.last_mut() {
-        *restart = format!("larder -t -q -c {} && {restart}", asked.conf_file.display());
-    }
+    let (there, back) = service::switch("nginx", &test, &from, name);
     report.switch_over.extend(service::own_service(machine));
     report.switch_over.extend(name_pid_file(unit, names_pid, asked));
-    report.switch_over.extend(to_write(written, "nginx").filter(|_| !is_packaged));
+    report.switch_over.extend(to_write(program, written, "nginx").filter(|_| !is_packaged));
     report.switch_over.extend(there);
     report.way_back = back;
     report.files.push(("nginx.service.d/larder.conf".into(), drop_in));
 }
 
 /// The drop-in by which the unit runs larder with the options that nginx has now; `None` if it does not run nginx.
-fn drop_in(unit: &Unit) -> Option<String> {
+fn drop_in(unit: &Unit, program: &Path) -> Option<String> {
+    let program = words::joined(&[program.display().to_string()]);
     let mut text = "# The unit nginx.service runs larder. Remove this to have nginx back.\n[Service]\n".to_owned();
     let mut runs_larder = false;
     for key in ["ExecStartPre", "ExecStart", "ExecReload"] {
         // An empty value forgets all, so that those that stay are written again.
         let all = unit.all(key);
         let changed: Vec<_> =
-            all.iter().map(|setting| service::with_program(&setting.value, "/nginx", "/usr/sbin/larder")).collect();
+            all.iter().map(|setting| service::with_program(&setting.value, "/nginx", &program)).collect();
         if changed.iter().all(Option::is_none) {
             continue;
         }
@@ -227,9 +240,8 @@ fn drop_in(unit: &Unit) -> Option<String> {
 /// and so has larder.
 fn name_pid_file(unit: &Unit, names_pid: bool, asked: &Asked) -> Option<String> {
     let wanted = &unit.last("PIDFile")?.value;
-    (!names_pid && Path::new(wanted) != Path::new(paths::PID_FILE)).then(|| {
-        format!("sed -i '1i pid {wanted};' {} # where the unit looks, for nginx too", asked.conf_file.display())
-    })
+    (!names_pid && Path::new(wanted) != Path::new(paths::PID_FILE))
+        .then(|| format!("sed -i '1i pid {wanted};' {} # where the unit looks, for nginx too", shown(&asked.conf_file)))
 }
 
 /// What a drop-in sets, without comments.
@@ -252,18 +264,20 @@ mod tests {
         ExecStart=/usr/sbin/nginx -g 'daemon on; master_process on;'\n\
         ExecReload=/usr/sbin/nginx -g 'daemon on; master_process on;' -s reload\n";
 
+    const LARDER: &str = "/usr/sbin/larder";
+
     fn said(files: &[(&str, &str)]) -> Result<Report, String> {
         said_of(files, None)
     }
 
     fn said_of(files: &[(&str, &str)], conf_file: Option<&str>) -> Result<Report, String> {
         let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
+        for (path, text) in files.iter().chain(&[(LARDER, "")]) {
             let path = root.path().join(path.trim_start_matches('/'));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        report(&Machine::at(root.path()).unwrap(), conf_file.map(Path::new), None)
+        report(&Machine::at(root.path()).unwrap(), Path::new(LARDER), conf_file.map(Path::new), None)
     }
 
     #[test]
@@ -308,9 +322,10 @@ mod tests {
             report.switch_over,
             [
                 format!(
-                    "install -D -m 644 {PACKAGED} /etc/systemd/system/nginx.service.d/larder.conf && systemctl daemon-reload"
+                    "/usr/sbin/larder -t -q -c /etc/nginx/nginx.conf && install -D -m 644 {PACKAGED} \
+                     /etc/systemd/system/nginx.service.d/larder.conf && systemctl daemon-reload"
                 ),
-                "larder -t -q -c /etc/nginx/nginx.conf && systemctl restart nginx".to_owned()
+                "systemctl restart nginx".to_owned()
             ]
         );
         assert_eq!(
@@ -367,10 +382,37 @@ mod tests {
     }
 
     #[test]
+    fn nginx_is_not_stopped_for_a_program_that_its_unit_cannot_run() {
+        let root = tempfile::tempdir().unwrap();
+        let hiding = format!("{UNIT}ProtectHome=yes\n");
+        let paths =
+            [(CONF_FILE, "events {}"), ("/home/me/larder", ""), ("/opt/my larder", ""), (PACKAGED, PACKAGED_TEXT)];
+        for (path, text) in paths.into_iter().chain([("/lib/systemd/system/nginx.service", hiding.as_str())]) {
+            let path = root.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let machine = Machine::at(root.path()).unwrap();
+        for (program, why) in [(LARDER, "there is no /usr/sbin/larder"), ("/home/me/larder", "by ProtectHome=yes")] {
+            let report = report(&machine, Path::new(program), None, None).unwrap();
+            assert!(report.switch_over.len() == 1 && report.switch_over[0].contains(why), "{report:?}");
+            assert!(report.switch_over[0].starts_with("# ") && report.files.is_empty(), "{report:?}");
+        }
+        let report = report(&machine, Path::new("/opt/my larder"), None, None).unwrap();
+        assert!(report.files[0].1.contains("ExecStart=\"/opt/my larder\" -g"), "{report:?}");
+        let all = report.switch_over.join("\n");
+        assert!(all.contains("'/opt/my larder' -t -q -c /etc/nginx/nginx.conf && install"), "{all}");
+    }
+
+    #[test]
     fn without_systemd_the_plan_is_by_signals() {
         let report = said(&[(CONF_FILE, "events {}")]).unwrap();
-        assert_eq!(report.switch_over, ["nginx -s quit", "larder -c /etc/nginx/nginx.conf"]);
-        assert_eq!(report.way_back, ["larder -c /etc/nginx/nginx.conf -s quit", "nginx"]);
+        let test = "/usr/sbin/larder -t -q -c /etc/nginx/nginx.conf";
+        assert_eq!(
+            report.switch_over,
+            [&format!("{test} && nginx -s quit"), "/usr/sbin/larder -c /etc/nginx/nginx.conf"]
+        );
+        assert_eq!(report.way_back, ["/usr/sbin/larder -c /etc/nginx/nginx.conf -s quit", "nginx"]);
         let switched = UNIT.replace("/usr/sbin/nginx", "/usr/sbin/larder");
         let report = said(&[(CONF_FILE, "events {}"), ("/lib/systemd/system/nginx.service", &switched)]).unwrap();
         assert!(report.switch_over.is_empty() && report.works.iter().any(|line| line.contains("already")));

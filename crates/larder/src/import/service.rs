@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::shown;
 use super::words::{self, Reader, Variables};
 use crate::machine::Machine;
 use crate::unit::{Setting, Unit};
@@ -62,15 +63,36 @@ pub fn drop_in_name(unit: &Unit, own: &str) -> &'static str {
     }
 }
 
-/// The commands that put a drop-in into its place and start the service anew, and those of the way back.
-pub fn switch(service: &str, from: &Path, name: &str) -> (Vec<String>, Vec<String>) {
+/// The commands that put a drop-in into its place, if `test` succeeds, and start the service anew, and those of the way
+/// back. Whoever runs them all after a test that fails starts the other server anew.
+pub fn switch(service: &str, test: &str, from: &Path, name: &str) -> (Vec<String>, Vec<String>) {
     let to = format!("/etc/systemd/system/{service}.service.d/{name}");
     let there = [
-        format!("install -D -m 644 {} {to} && systemctl daemon-reload", from.display()),
+        format!("{test} && install -D -m 644 {} {to} && systemctl daemon-reload", shown(from)),
         format!("systemctl restart {service}"),
     ];
     let back = [format!("rm {to} && systemctl daemon-reload"), format!("systemctl restart {service}")];
     (there.into(), back.into())
+}
+
+/// The larder that units and commands are to run: on this machine the one that runs, on another that of its package.
+pub fn program(machine: &Machine, running: &Path) -> PathBuf {
+    let packaged = Path::new(PROGRAM);
+    // A link of the package stays when the package changes where it leads.
+    match machine.is_this() && machine.followed(running) != machine.followed(packaged) {
+        true => running.to_owned(),
+        false => packaged.to_owned(),
+    }
+}
+
+/// What has to be done first if the unit could not run `program`: the other server would be stopped for nobody.
+pub fn unusable(machine: &Machine, unit: Option<&Unit>, name: &str, program: &Path) -> Option<String> {
+    let shown = program.display();
+    if !machine.has(program) {
+        return Some(format!("# there is no {shown} on this machine: install larder, and ask again"));
+    }
+    let setting = unit?.hides(program)?;
+    Some(format!("# {name} does not see {shown}, by {setting}: install larder in /usr/local/sbin, and ask that one"))
 }
 
 /// What has to be stopped first: larder's own service, if it is to start with the machine, wants the same ports.
@@ -78,6 +100,9 @@ pub fn own_service(machine: &Machine) -> Option<String> {
     let wanted = Path::new("/etc/systemd/system/multi-user.target.wants/larder.service");
     machine.has(wanted).then(|| "systemctl disable --now larder".to_owned())
 }
+
+/// Where packages have larder.
+const PROGRAM: &str = "/usr/sbin/larder";
 
 #[cfg(test)]
 mod tests {
@@ -106,6 +131,30 @@ mod tests {
         let command = command(&machine, &unit, "ExecStart").unwrap();
         assert_eq!((command.words.join("|").as_str(), command.line), ("/bin/v|-x|y|1 2|4", 4));
         assert_eq!(own_service(&machine), None);
+    }
+
+    #[test]
+    fn the_program_is_one_that_the_unit_can_run() {
+        let this = Machine::at(Path::new("/")).unwrap();
+        let running = std::env::current_exe().unwrap();
+        assert_eq!(program(&this, &running), running);
+        let (_root, other) = machine(&[("usr/sbin/larder", ""), ("root/larder", "")]);
+        assert_eq!(program(&other, &running), Path::new("/usr/sbin/larder"));
+        for (unit, path, said) in [
+            ("", "/usr/sbin/larder", None),
+            ("ProtectHome=yes", "/usr/sbin/larder", None),
+            ("", "/root/larder", None),
+            ("ProtectHome=yes", "/root/larder", Some("v.service does not see /root/larder, by ProtectHome=yes")),
+            ("", "/opt/larder", Some("there is no /opt/larder")),
+        ] {
+            let unit = format!("[Service]\n{unit}\n");
+            fs::create_dir_all(other.outside(Path::new("/etc/systemd/system"))).unwrap();
+            fs::write(other.outside(Path::new("/etc/systemd/system/v.service")), unit).unwrap();
+            let unit = Unit::read(&other, "v.service").unwrap();
+            let why = unusable(&other, unit.as_ref(), "v.service", Path::new(path));
+            assert_eq!(why.is_some(), said.is_some(), "{why:?}");
+            assert!(why.unwrap_or_default().contains(said.unwrap_or_default()), "{path}");
+        }
     }
 
     #[test]

@@ -14,9 +14,10 @@ const NGINX: (&str, &str) = (
 const SITE: (&str, &str) = ("etc/nginx/sites/a", "server { listen 80; location / { return 200 x; } }\n");
 const VCL: (&str, &str) = ("etc/varnish/default.vcl", "vcl 4.1; backend default { .host = \"127.0.0.1\"; }\n");
 
+/// A machine with larder and these files.
 fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    for (path, text) in files {
+    for (path, text) in files.iter().chain(&[("usr/sbin/larder", "")]) {
         let path = root.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -85,6 +86,20 @@ fn the_units_of_debian_are_understood() {
     assert_eq!(json["works"], true);
     assert!(json["configuration"].as_str().unwrap().contains("vcl \"/etc/varnish/default.vcl\";"), "{json}");
     assert_eq!(json["way_back"][1], "systemctl restart varnish");
+}
+
+#[test]
+fn on_this_machine_the_program_that_runs_is_named() {
+    let setup = site::Setup::new();
+    setup.configure("server { listen 127.0.0.1:{PORT}; location / { return 200 x; } }");
+    let conf = setup.path("nginx.conf").display().to_string();
+    let output = site::run(["import", "nginx", "-c", &conf, "--json"].iter());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let program = site::binary().display().to_string();
+    let commands = json["switch_over"].as_array().unwrap();
+    // Its unit may hide the folder in which this test runs, and then that is said.
+    assert!(commands.iter().any(|command| command.as_str().unwrap().contains(&program)), "{json:#}");
+    assert!(!json.to_string().contains("/usr/sbin/larder"), "{json:#}");
 }
 
 #[test]

@@ -10,15 +10,16 @@ use larder_conf::Severity;
 
 use super::report::Report;
 use super::service::{self, Command};
-use super::{place, to_write, words};
+use super::{place, shown, to_write, words};
 use crate::machine::Machine;
 use crate::remark::Remark;
+use crate::shell::quoted;
 use crate::unit::Unit;
 use crate::varnishd::options::{self, OptionsError, Serve, Source as Asked, Varnishd};
 use crate::varnishd::vcls::{Source, Surroundings};
 
-/// What of Varnish's service works. `Err` says why there is none.
-pub fn report(machine: &Machine, written: Option<&Path>) -> Result<Report, String> {
+/// What of Varnish's service works with the larder `program`. `Err` says why there is none.
+pub fn report(machine: &Machine, program: &Path, written: Option<&Path>) -> Result<Report, String> {
     let unit = Unit::read(machine, "varnish.service").map_err(|error| error.to_string())?;
     let found = found::find(machine, unit.as_ref())?;
     let mut report = Report { read: format!("varnish: {}", found.shown()), ..Report::default() };
@@ -26,8 +27,10 @@ pub fn report(machine: &Machine, written: Option<&Path>) -> Result<Report, Strin
     // As they are written, with what only systemd knows, if all of them are kept.
     let raw =
         unit.as_ref().and_then(|unit| unit.last("ExecStart")).filter(|_| kept.len() + 1 == found.command.words.len());
-    let raw = raw.and_then(|setting| service::with_program(&setting.value, "/varnishd", "/usr/sbin/larder varnishd"));
-    let line = raw.unwrap_or_else(|| format!("/usr/sbin/larder varnishd {}", words::joined(&kept)));
+    let larder = words::joined(&[program.display().to_string()]);
+    let raw = raw.and_then(|setting| service::with_program(&setting.value, "/varnishd", &format!("{larder} varnishd")));
+    let line = raw.unwrap_or_else(|| format!("{larder} varnishd {}", words::joined(&kept)));
+    let test = test(program, serve.as_ref(), &kept);
     if let Some(serve) = &serve {
         tell_options(serve, &found.command, &mut report);
         compile(machine, serve, &mut report);
@@ -39,8 +42,29 @@ pub fn report(machine: &Machine, written: Option<&Path>) -> Result<Report, Strin
             Err(why) => report.refused.push(remark(Severity::Error, why, &found.command)),
         }
     }
-    plan(machine, unit.as_ref(), &line, written, &mut report);
+    plan(machine, unit.as_ref(), program, Start { line: &line, test: &test }, written, &mut report);
     Ok(report)
+}
+
+/// How larder is started in Varnish's place.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    /// The command, as systemd reads it.
+    line: &'a str,
+    /// What has to succeed before Varnish is stopped, as a shell reads it.
+    test: &'a str,
+}
+
+/// The command that compiles the VCLs; without one, that shows that the program runs.
+fn test(program: &Path, serve: Option<&Serve>, kept: &[String]) -> String {
+    let larder = shown(program);
+    match serve.is_some_and(|serve| serve.source.is_some()) {
+        true => {
+            let words: Vec<String> = kept.iter().map(|word| quoted(word)).collect();
+            format!("{larder} varnishd -C {}", words.join(" "))
+        }
+        false => format!("{larder} varnishd -V"),
+    }
 }
 
 /// The options without those that larder refuses, each of which is told.
@@ -160,14 +184,30 @@ fn vcl(machine: &Machine, path: &Path, serve: &Serve) -> PathBuf {
     places.find(|path| machine.has(path)).unwrap_or_else(|| path.to_owned())
 }
 
-fn plan(machine: &Machine, unit: Option<&Unit>, line: &str, written: Option<&Path>, report: &mut Report) {
+fn plan(
+    machine: &Machine,
+    unit: Option<&Unit>,
+    program: &Path,
+    start: Start<'_>,
+    written: Option<&Path>,
+    report: &mut Report,
+) {
+    let Start { line, test } = start;
+    let unusable = service::unusable(machine, unit, "varnish.service", program);
     let Some(unit) = unit else {
-        report.switch_over = vec!["/etc/init.d/varnish stop".to_owned(), format!("{line} -P {PID_FILE}")];
+        report.switch_over = match unusable {
+            Some(why) => vec![why],
+            None => vec![format!("{test} && /etc/init.d/varnish stop"), format!("{line} -P {PID_FILE}")],
+        };
         report.way_back = vec![format!("kill $(cat {PID_FILE})"), "/etc/init.d/varnish start".to_owned()];
         return;
     };
     if unit.last("ExecStart").is_some_and(|setting| setting.value.contains("larder")) {
         report.works.push("larder has Varnish's place already".to_owned());
+        return;
+    }
+    if let Some(why) = unusable {
+        report.switch_over.push(why);
         return;
     }
     let mut drop_in = format!(
@@ -178,8 +218,8 @@ fn plan(machine: &Machine, unit: Option<&Unit>, line: &str, written: Option<&Pat
         drop_in.push_str("# Regular expressions are compiled to machine code.\nMemoryDenyWriteExecute=no\n");
     }
     let name = service::drop_in_name(unit, "larder.conf");
-    let (there, back) = service::switch("varnish", &place(written, DROP_IN), name);
-    report.switch_over.extend(to_write(written, "varnish"));
+    let (there, back) = service::switch("varnish", test, &place(written, DROP_IN), name);
+    report.switch_over.extend(to_write(program, written, "varnish"));
     report.switch_over.extend(there);
     report
         .switch_over
@@ -187,18 +227,21 @@ fn plan(machine: &Machine, unit: Option<&Unit>, line: &str, written: Option<&Pat
     report.way_back = back;
     report.files.push((DROP_IN.into(), drop_in));
     for reader in ["varnishncsa", "varnishlog"] {
-        plan_reader(machine, reader, written, report);
+        plan_reader(machine, reader, program, written, report);
     }
 }
 
 /// A service that reads Varnish's log, if it starts with the machine: larder's log is read by larder.
-fn plan_reader(machine: &Machine, reader: &str, written: Option<&Path>, report: &mut Report) {
+fn plan_reader(machine: &Machine, reader: &str, program: &Path, written: Option<&Path>, report: &mut Report) {
     let wanted = format!("/etc/systemd/system/multi-user.target.wants/{reader}.service");
     let unit = Unit::read(machine, &format!("{reader}.service")).ok().flatten();
     let Some(unit) = unit.filter(|_| machine.has(Path::new(&wanted))) else { return };
     let Some(setting) = unit.last("ExecStart") else { return };
-    let program = format!("/usr/sbin/larder {reader}");
-    let Some(line) = service::with_program(&setting.value, &format!("/{reader}"), &program) else { return };
+    if let Some(why) = service::unusable(machine, Some(&unit), &format!("{reader}.service"), program) {
+        return report.switch_over.push(why);
+    }
+    let runs = format!("{} {reader}", words::joined(&[program.display().to_string()]));
+    let Some(line) = service::with_program(&setting.value, &format!("/{reader}"), &runs) else { return };
     report.differs.push(Remark {
         severity: Severity::Notice,
         message: format!("{reader} reads Varnish's log, and larder's is read by \"larder {reader}\""),
@@ -208,7 +251,8 @@ fn plan_reader(machine: &Machine, reader: &str, written: Option<&Path>, report: 
     });
     let file = format!("{reader}.service.d/larder.conf");
     let name = service::drop_in_name(&unit, "larder.conf");
-    let (there, back) = service::switch(reader, &place(written, &file), name);
+    let (there, back) =
+        service::switch(reader, &format!("{} {reader} -V", shown(program)), &place(written, &file), name);
     report.switch_over.extend(there);
     report.way_back.extend(back);
     report.files.push((file.into(), format!("[Service]\nExecStart=\nExecStart={line}\n")));

@@ -11,6 +11,8 @@ const VCL: (&str, &str) = (
     "vcl 4.1;\nimport std;\nbackend default { .host = \"127.0.0.1\"; .port = \"8080\"; }\nsub vcl_recv { std.log(\"x\"); }\n",
 );
 
+const LARDER: &str = "/usr/sbin/larder";
+
 struct Said {
     report: Report,
     machine: Machine,
@@ -19,13 +21,13 @@ struct Said {
 
 fn said(files: &[(&str, &str)]) -> Result<Said, String> {
     let root = tempfile::tempdir().unwrap();
-    for (path, text) in files {
+    for (path, text) in files.iter().chain(&[(LARDER, "")]) {
         let path = root.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
     let machine = Machine::at(root.path()).unwrap();
-    Ok(Said { report: report(&machine, None)?, machine, _root: root })
+    Ok(Said { report: report(&machine, Path::new(LARDER), None)?, machine, _root: root })
 }
 
 #[test]
@@ -78,7 +80,8 @@ fn the_unit_of_a_package_works_and_its_stand_in_can_be_used() {
     assert_eq!(
         report.switch_over[1..],
         [
-            "install -D -m 644 /root/larder-import/varnish.service.d/larder.conf \
+            "/usr/sbin/larder varnishd -C -j unix,user=vcache -F -a :6081 -T localhost:6082 -f /etc/varnish/default.vcl \
+             -S /etc/varnish/secret -s malloc,256m -p default_ttl=60 -p thread_pools=2 && install -D -m 644 /root/larder-import/varnish.service.d/larder.conf \
              /etc/systemd/system/varnish.service.d/larder.conf && systemctl daemon-reload",
             "systemctl restart varnish"
         ]
@@ -132,11 +135,10 @@ fn without_a_unit_the_init_scripts_file_counts() {
     let text = "NFILES=1\n# DAEMON_OPTS=\"-a :1\"\nDAEMON_OPTS=\"-a :6081 \\\n   -f /etc/varnish/default.vcl \\\n   -s malloc,64m\"\n";
     let report = said(&[("/etc/default/varnish", text), VCL]).unwrap().report;
     assert_eq!((report.works(), report.read.as_str()), (true, "varnish: /etc/default/varnish"));
-    assert_eq!(report.switch_over[0], "/etc/init.d/varnish stop");
-    assert_eq!(
-        report.switch_over[1],
-        "/usr/sbin/larder varnishd -a :6081 -f /etc/varnish/default.vcl -s malloc,64m -P /run/larder-varnishd.pid"
-    );
+    let options = "-a :6081 -f /etc/varnish/default.vcl -s malloc,64m";
+    let test = format!("/usr/sbin/larder varnishd -C {options} && /etc/init.d/varnish stop");
+    assert_eq!(report.switch_over[0], test);
+    assert_eq!(report.switch_over[1], format!("/usr/sbin/larder varnishd {options} -P /run/larder-varnishd.pid"));
 }
 
 #[test]
