@@ -3,9 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::Options;
-use crate::diagnostic::{Diagnostic, Outcome};
+use crate::diagnostic::{Diagnostic, Outcome, Severity};
 use crate::model::{At, SharedSessions};
 use crate::span::Span;
+
+/// How often something is said that holds for several places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// At the first one.
+    First,
+    /// At each of them, unless nothing is lost.
+    Each,
+}
 
 /// What all levels need.
 pub struct Cx<'a> {
@@ -16,21 +25,26 @@ pub struct Cx<'a> {
     /// Caches of TLS sessions by name, as first declared.
     session_zones: HashMap<String, (usize, Span)>,
     diagnostics: &'a mut Vec<Diagnostic>,
+    naming: Naming,
     /// What has been noticed once already.
     noticed: HashSet<String>,
+    /// The places that have been named, if each is.
+    named: HashSet<(String, Option<Span>)>,
     /// Whether some `*_bind` is `transparent`.
     pub binds_anywhere: bool,
 }
 
 impl<'a> Cx<'a> {
     /// Reports go to `diagnostics`.
-    pub fn new(options: &'a Options, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+    pub fn new(options: &'a Options, naming: Naming, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
         Self {
             options,
             references: Vec::new(),
             session_zones: HashMap::new(),
             diagnostics,
+            naming,
             noticed: HashSet::new(),
+            named: HashSet::new(),
             binds_anywhere: false,
         }
     }
@@ -41,10 +55,18 @@ impl<'a> Cx<'a> {
         self.diagnostics.push(*diagnostic);
     }
 
-    /// Reports something once for each `topic`.
+    /// Reports something once for each `topic`, or for each place of one.
     pub fn report_once(&mut self, topic: &str, diagnostic: impl FnOnce() -> Box<Diagnostic>) {
-        if self.noticed.insert(topic.to_owned()) {
-            self.report(diagnostic());
+        let is_new = self.noticed.insert(topic.to_owned());
+        if !is_new && self.naming == Naming::First {
+            return;
+        }
+        let diagnostic = diagnostic();
+        if !is_new && diagnostic.severity == Severity::NoEffect {
+            return;
+        }
+        if self.naming == Naming::First || self.named.insert((topic.to_owned(), diagnostic.span)) {
+            self.report(diagnostic);
         }
     }
 

@@ -74,10 +74,10 @@ pub fn load(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Res
     let config = match parsed.balanced {
         // With a brace missing every context would be wrong, and so would every message about one.
         false => None,
-        true => Some(build::build(&parsed.directives, options, &mut diagnostics)),
+        true => Some(build::build(&parsed.directives, options, cx::Naming::First, &mut diagnostics)),
     };
     let has_errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
-    diagnostics.sort_by_key(|d| d.span.map_or((0, 0), |s| (u64::from(s.file) + 1, s.start)));
+    diagnostics.sort_by_key(in_order);
     diagnostic::limit(&mut diagnostics);
     match config {
         Some(config) if !has_errors => {
@@ -95,28 +95,55 @@ pub struct Written {
     pub name: String,
     /// Where the name stands.
     pub span: Span,
+    /// From the name to the last argument.
+    pub whole: Span,
+    /// What stands behind the name.
+    pub args: Vec<String>,
     /// How larder stands to it; `None` if it knows no directive of that name.
     pub standing: Option<Standing>,
 }
 
-/// All directives of `main_file` and its includes in order, with the files: the same as those of [`load`]. What stands in
-/// `map`, `types` and the like are values, and not among them; nor is what a refused block has.
-pub fn written(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> (Vec<Written>, Sources) {
+/// What is written in a configuration, whether it can be used or not.
+#[derive(Debug)]
+pub struct Survey {
+    /// All directives in order. What stands in `map`, `types` and the like are values, and not among them; nor is what a
+    /// refused block has.
+    pub directives: Vec<Written>,
+    /// The files, the same as those of [`load`].
+    pub sources: Sources,
+    /// Warnings and notices, in order of the files. Those that [`load`] gives once are here for each place.
+    pub notices: Vec<Diagnostic>,
+}
+
+/// Looks over `main_file` and its includes.
+pub fn survey(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Survey {
     let parsed = parse::parse(main_file, options, loader);
-    let mut found = Vec::new();
-    each_written(&parsed.directives, &mut found);
-    (found, parsed.sources)
+    let mut directives = Vec::new();
+    each_written(&parsed.directives, &mut directives);
+    let mut notices = parsed.diagnostics;
+    if parsed.balanced {
+        build::build(&parsed.directives, options, cx::Naming::Each, &mut notices);
+    }
+    notices.retain(|notice| notice.severity != Severity::Error);
+    notices.sort_by_key(in_order);
+    Survey { directives, sources: parsed.sources, notices }
+}
+
+/// By file and place; first those that have none.
+fn in_order(diagnostic: &Diagnostic) -> (u64, u32) {
+    diagnostic.span.map_or((0, 0), |span| (u64::from(span.file) + 1, span.start))
 }
 
 fn each_written(tree: &[tree::Directive], found: &mut Vec<Written>) {
     const OF_VALUES: [&str; 5] = ["map", "geo", "types", "split_clients", "charset_map"];
     for directive in tree {
-        let (name, span) = (directive.name.text.clone(), directive.name.span);
+        let name = directive.name.text.clone();
         let standing = directives::standing_of(&name);
         // What larder does not know may have anything in its block.
         let is_ours = standing.is_some_and(|standing| standing != Standing::Refused);
         let has_directives = is_ours && !OF_VALUES.contains(&name.as_str());
-        found.push(Written { name, span, standing });
+        let args = directive.args.iter().map(|word| word.text.clone()).collect();
+        found.push(Written { name, span: directive.name.span, whole: directive.span(), args, standing });
         if let Some(block) = directive.block.as_ref().filter(|_| has_directives) {
             each_written(&block.directives, found);
         }
@@ -136,6 +163,10 @@ pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
 mod tests {
     use super::*;
 
+    fn options() -> Options {
+        Options { prefix: "/".into(), conf_prefix: "/".into(), globals: None, is_root: true, hostname: String::new() }
+    }
+
     #[test]
     fn directives_are_found_where_they_are_written() {
         let mut files = MemoryLoader::new();
@@ -144,14 +175,7 @@ mod tests {
             "events {}\nhttp { include b; map $a $b { default 1; } nonsense 1; lua_code on; }\nstream { server { } }",
         );
         files.add("/b", "server {\n  listen 80; tcp_nopush on;\n  perl_set $a x;\n}");
-        let options = Options {
-            prefix: "/".into(),
-            conf_prefix: "/".into(),
-            globals: None,
-            is_root: true,
-            hostname: String::new(),
-        };
-        let (found, sources) = written(Path::new("/a"), &options, &mut files);
+        let Survey { directives: found, sources, .. } = survey(Path::new("/a"), &options(), &mut files);
         let place = |written: &Written| {
             let position = sources.position(written.span).expect("it stands in a file");
             format!("{}:{} {} {:?}", position.path.display(), position.line, written.name, written.standing)
@@ -170,5 +194,27 @@ mod tests {
             "/a:3 stream Some(Refused)",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_survey_names_each_place_of_what_is_said_once_otherwise() {
+        let mut files = MemoryLoader::new();
+        let server = |name: &str| {
+            format!("server {{ server_name {name}; ssl_protocols TLSv1 TLSv1.2; http3 on; tcp_nopush on; }}\n")
+        };
+        files.add(
+            "/a",
+            format!("events {{}} http {{\n{}{}{}}}\n", server("a.test"), server("b.test"), server("c.test")),
+        );
+        let lines = |notices: &[Diagnostic], sources: &Sources| {
+            let line = |notice: &Diagnostic| sources.position(notice.span.expect("it has a place")).map(|at| at.line);
+            notices.iter().filter_map(line).collect::<Vec<_>>()
+        };
+        let loaded = load(Path::new("/a"), &options(), &mut files).expect("it is well-formed");
+        assert_eq!(lines(&loaded.notices, &loaded.sources), [2, 2, 2]);
+        let survey = survey(Path::new("/a"), &options(), &mut files);
+        assert_eq!(lines(&survey.notices, &survey.sources), [2, 2, 2, 3, 3, 4, 4]);
+        let protocols = survey.directives.iter().find(|written| written.name == "ssl_protocols").expect("it is there");
+        assert_eq!((protocols.args.len(), protocols.whole.end - protocols.whole.start), (2, 27));
     }
 }

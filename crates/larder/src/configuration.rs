@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
-use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, Written, render};
+use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, Survey, render};
 
 use crate::cli::NoEffect;
 use crate::hostname::hostname;
@@ -160,9 +160,9 @@ impl Configuration {
         parse(surroundings, loader).ok().map(|loaded| loaded.config)
     }
 
-    /// All directives as they are written, and the files.
-    pub fn written(surroundings: &Surroundings, loader: &mut dyn Loader) -> (Vec<Written>, Sources) {
-        larder_conf::written(&surroundings.conf_file, &surroundings.options(), loader)
+    /// What is written, whether or not it can be used.
+    pub fn survey(surroundings: &Surroundings, loader: &mut dyn Loader) -> Survey {
+        larder_conf::survey(&surroundings.conf_file, &surroundings.options(), loader)
     }
 
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use larder_conf::{Diagnostic, Severity, Sources};
+use larder_conf::{Diagnostic, Severity, Sources, Span};
 use serde_json::{Value, json};
 
 /// Something that is said about a configuration.
@@ -12,6 +12,8 @@ pub struct Remark {
     pub severity: Severity,
     /// One line.
     pub message: String,
+    /// Where, by the numbers of its sources.
+    pub span: Option<Span>,
     /// File and line.
     pub place: Option<(PathBuf, usize)>,
     /// What stands there.
@@ -28,12 +30,25 @@ impl Remark {
             Remark {
                 severity: diagnostic.severity,
                 message: diagnostic.message.clone(),
+                span: diagnostic.span,
                 place: position.map(|position| (position.path, position.line)),
                 label: diagnostic.label.clone(),
                 help: diagnostic.help.clone(),
             }
         };
         diagnostics.iter().map(remark).collect()
+    }
+
+    /// A notice without a place.
+    pub fn notice(message: &str) -> Remark {
+        Remark {
+            severity: Severity::Notice,
+            message: message.to_owned(),
+            span: None,
+            place: None,
+            label: None,
+            help: None,
+        }
     }
 
     /// `FILE:LINE`; empty if it has no place.
@@ -76,8 +91,6 @@ impl Remark {
 
 #[cfg(test)]
 mod tests {
-    use larder_conf::Span;
-
     use super::*;
 
     #[test]

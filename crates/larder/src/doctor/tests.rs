@@ -287,6 +287,7 @@ fn what_may_not_be_read_is_not_known() {
     patient.errors = vec![crate::remark::Remark {
         severity: larder_conf::Severity::Error,
         message: "cannot load certificate key \"/etc/key.pem\": Permission denied".to_owned(),
+        span: None,
         place: None,
         label: None,
         help: Some(http.to_owned()),

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use larder_conf::{Severity, Standing};
+use larder_conf::model::{Config, Handler, each_location};
+use larder_conf::{Diagnostic, Severity, Span, Standing, Survey, Written};
 
 use super::report::Report;
 use super::service::{self, Command};
@@ -74,67 +75,94 @@ fn look(machine: &Machine, asked: &Asked, report: &mut Report) -> bool {
         error_log: DefaultLog::File(paths::ERROR_LOG.into()),
     };
     let mut loader = machine.clone();
-    let (directives, sources) = Configuration::written(&surroundings, &mut loader);
-    let is_readable = Configuration::parsed(&surroundings, &mut loader).is_some();
-    let mut remarks = Vec::new();
-    match Configuration::by_loader(surroundings, &mut loader) {
+    let Survey { directives, sources, notices } = Configuration::survey(&surroundings, &mut loader);
+    let readable = Configuration::parsed(&surroundings, &mut loader);
+    let mut remarks = Remark::of(&notices, &sources);
+    let servers = match Configuration::by_loader(surroundings, &mut loader) {
         Ok(configuration) => {
-            remarks = Remark::of(&configuration.notices, &configuration.sources);
             let lint = larder_conf::lint(&configuration.config);
             report.likely = Remark::of(&lint, &configuration.sources);
-            let servers = configuration.config.http.servers.len();
-            report.works.push(format!("{} in all", counted(servers, "server")));
+            let more = Remark::of(&configuration.notices, &configuration.sources);
+            remarks.extend(more.into_iter().filter(|one| !notices.iter().any(|known| is_of(one, known))));
+            Some(configuration.config.http.servers.len())
         }
         Err(rejected) => {
-            let (errors, others): (Vec<_>, Vec<_>) =
-                rejected.remarks.into_iter().partition(|remark| remark.severity == Severity::Error);
-            report.refuse(errors);
-            remarks.extend(others);
-            if !is_readable {
-                report.unknown.push(Remark {
-                    severity: Severity::Notice,
-                    message: "certificates, VCLs and likely mistakes are looked at when the rest can be read"
-                        .to_owned(),
-                    place: None,
-                    label: None,
-                    help: None,
-                });
+            report.refuse(rejected.remarks.into_iter().filter(|remark| remark.severity == Severity::Error));
+            if readable.is_none() {
+                let message = "certificates, VCLs and likely mistakes are looked at when the rest can be read";
+                report.unknown.push(Remark::notice(message));
             }
+            None
         }
-    }
+    };
     let files = sources.files().count();
     let others = files.saturating_sub(1);
     report.read = match others {
         0 => format!("nginx: {}", asked.conf_file.display()),
         _ => format!("nginx: {} and {} that it includes", asked.conf_file.display(), counted(others, "file")),
     };
-    let standing = |wanted| directives.iter().filter(|written| written.standing == Some(wanted)).count();
-    let built = standing(Standing::Built);
-    report.works.insert(0, format!("{built} of {} do what they do in nginx", counted(directives.len(), "directive")));
-    let harmless = standing(Standing::Harmless);
-    if harmless > 0 {
-        report.works.insert(
-            1,
-            format!("{} without effect: larder needs none, or does it by itself", counted(harmless, "directive")),
-        );
+    // What has no effect and is not needed is counted below. nginx warns of the same, and does the same.
+    for remark in remarks {
+        match remark.severity {
+            Severity::NoEffect => report.without_effect.push(remark),
+            Severity::Warning => report.likely.push(remark),
+            Severity::Notice | Severity::Error => report.differs.push(remark),
+        }
     }
-    // What has no effect and is not needed is counted above, and lost effects are told.
-    (report.without_effect, report.differs) =
-        remarks.into_iter().partition(|remark| remark.severity == Severity::NoEffect);
-    for (names, message, help) in DIFFERENCES {
-        for written in directives.iter().filter(|written| names.contains(&written.name.as_str())) {
+    for difference in DIFFERENCES {
+        for written in directives.iter().filter(|written| difference.is_in(written, readable.as_ref())) {
             let position = sources.position(written.span);
             report.differs.push(Remark {
-                severity: Severity::Notice,
-                message: format!("\"{}\" {message}", written.name),
+                span: Some(written.span),
                 place: position.map(|position| (position.path, position.line)),
-                label: None,
-                help: Some((*help).to_owned()).filter(|help| !help.is_empty()),
+                help: Some(difference.help.to_owned()).filter(|help| !help.is_empty()),
+                ..Remark::notice(&format!("\"{}\" {}", written.name, difference.message))
             });
         }
     }
     report.differs.sort_by(|a, b| a.place.cmp(&b.place));
+    report.likely.sort_by(|a, b| a.place.cmp(&b.place));
+    count(&directives, servers, report);
     directives.iter().any(|written| written.name == "pid")
+}
+
+fn is_of(remark: &Remark, diagnostic: &Diagnostic) -> bool {
+    remark.span == diagnostic.span && remark.message == diagnostic.message
+}
+
+/// Counts each directive once: refused, different, without effect, or as in nginx.
+fn count(directives: &[Written], servers: Option<usize>, report: &mut Report) {
+    let (mut refused, mut different, mut without, mut same) = (0, 0, 0, 0);
+    for written in directives {
+        let is_in = |remark: &Remark| remark.span.is_some_and(|span| lies_in(span, written.whole));
+        let is_off = written.args.len() == 1 && written.args[0].eq_ignore_ascii_case("off");
+        *match written.standing {
+            _ if report.refused.iter().any(is_in) => &mut refused,
+            _ if report.differs.iter().any(is_in) => &mut different,
+            Some(Standing::Harmless) => &mut without,
+            // What larder does not have is off.
+            Some(Standing::Refused) if is_off => &mut without,
+            Some(Standing::Refused) | None => &mut refused,
+            Some(Standing::Built) => &mut same,
+        } += 1;
+    }
+    report.works.push(format!("{same} of {} do what they do in nginx", counted(directives.len(), "directive")));
+    if different > 0 {
+        report.works.push(format!("{} in another way or not at all: see \"Differs\"", counted(different, "directive")));
+    }
+    if without > 0 {
+        report
+            .works
+            .push(format!("{} without effect: larder needs none, or does it by itself", counted(without, "directive")));
+    }
+    if refused > 0 {
+        report.works.push(format!("{} refused: see \"Does not work\"", counted(refused, "directive")));
+    }
+    report.works.extend(servers.map(|servers| format!("{} in all", counted(servers, "server"))));
+}
+
+fn lies_in(span: Span, whole: Span) -> bool {
+    span.file == whole.file && (whole.start..=whole.end).contains(&span.start)
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -142,20 +170,94 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 /// What larder does in another way, and a site may notice: docs/differences-from-nginx.md has all.
-const DIFFERENCES: &[(&[&str], &str, &str)] = &[
-    (
-        &["proxy_cache_path", "fastcgi_cache_path"],
-        "begins with an empty cache: pages that nginx has stored are left alone, and not taken over",
-        "delete them when nginx is not to come back",
-    ),
-    (&["worker_connections"], "is no limit: larder accepts as many as it may have files open and has memory for", ""),
-    (
-        &["proxy_cache_lock", "fastcgi_cache_lock"],
-        "gives those who wait the page while it arrives, not when it is complete",
-        "",
-    ),
-    (&["merge_slashes"], "is that of the server that answers, not that of the default server", ""),
+struct Difference {
+    names: &'static [&'static str],
+    /// Which of the directives with these names; the configuration is there if it can be read.
+    holds: fn(&Written, Option<&Config>) -> bool,
+    message: &'static str,
+    help: &'static str,
+}
+
+impl Difference {
+    fn is_in(&self, written: &Written, config: Option<&Config>) -> bool {
+        self.names.contains(&written.name.as_str()) && (self.holds)(written, config)
+    }
+}
+
+const DIFFERENCES: &[Difference] = &[
+    Difference {
+        names: &["proxy_cache_path", "fastcgi_cache_path"],
+        holds: always,
+        message: "begins with an empty cache: pages that nginx has stored are left alone, and not taken over",
+        help: "delete them when nginx is not to come back",
+    },
+    Difference {
+        names: &["worker_connections"],
+        holds: always,
+        message: "is no limit: larder accepts as many as it may have files open and has memory for",
+        help: "",
+    },
+    Difference {
+        names: &["proxy_cache_lock", "fastcgi_cache_lock"],
+        holds: is_on,
+        message: "gives those who wait the page while it arrives, not when it is complete",
+        help: "",
+    },
+    Difference {
+        names: &["proxy_ignore_headers", "fastcgi_ignore_headers"],
+        holds: stores_without_cookies,
+        message: "has Set-Cookie: an answer that is stored by it is stored without its Set-Cookie, which nginx gives to all",
+        help: "what nginx does is *_pass_header Set-Cookie",
+    },
+    Difference {
+        names: &["merge_slashes"],
+        holds: always,
+        message: "is that of the server that answers, not that of the default server",
+        help: "",
+    },
+    Difference {
+        names: &["open_file_cache"],
+        holds: is_on,
+        message: "lets a small file that is written in place be sent as it was for five seconds more",
+        help: "",
+    },
+    Difference {
+        names: &["ssl_session_ticket_key"],
+        holds: always,
+        message: "makes tickets that nginx cannot open, nor larder nginx's: an nginx beside it begins new sessions",
+        help: "",
+    },
 ];
+
+fn always(_: &Written, _: Option<&Config>) -> bool {
+    true
+}
+
+fn is_on(written: &Written, _: Option<&Config>) -> bool {
+    written.args.first().is_some_and(|word| word != "off")
+}
+
+/// Whether some location stores what its origin sent with cookies, and neither passes nor hides them on purpose.
+fn stores_without_cookies(written: &Written, config: Option<&Config>) -> bool {
+    let is_cookie = |name: &String| name.eq_ignore_ascii_case("Set-Cookie");
+    if !written.args.iter().any(is_cookie) {
+        return false;
+    }
+    let Some(config) = config else { return true };
+    let mut found = false;
+    for server in &config.http.servers {
+        each_location(server, &mut |location| {
+            let origin = match &location.handler {
+                Handler::Proxy(_) if written.name.starts_with("proxy_") => &location.settings.proxy.origin,
+                Handler::FastCgi(_) if written.name.starts_with("fastcgi_") => &location.settings.fastcgi.origin,
+                _ => return,
+            };
+            let mut told = origin.response.pass_headers.iter().chain(&origin.response.hide_headers);
+            found |= origin.cache.zone.is_some() && origin.ignore_headers.set_cookie && !told.any(is_cookie);
+        });
+    }
+    found
+}
 
 fn plan(
     machine: &Machine,
@@ -287,7 +389,13 @@ mod tests {
         let report = said(&[(CONF_FILE, conf), ("/etc/nginx/sites/a", good)]).unwrap();
         assert!(report.works() && report.refused.is_empty());
         assert_eq!(report.read, "nginx: /etc/nginx/nginx.conf and 1 file that it includes");
-        assert_eq!(report.works[0], "7 of 8 directives do what they do in nginx", "{:?}", report.works);
+        let works = [
+            "6 of 8 directives do what they do in nginx",
+            "1 directive in another way or not at all: see \"Differs\"",
+            "1 directive without effect: larder needs none, or does it by itself",
+            "1 server in all",
+        ];
+        assert_eq!(report.works, works);
         assert_eq!(report.differs[0].shown_place(), "/etc/nginx/nginx.conf:1");
         let bad = "server { listen 80;\n echo x;\n nonsense on;\n}\n";
         let report = said(&[(CONF_FILE, conf), ("/etc/nginx/sites/a", good), ("/etc/nginx/sites/b", bad)]).unwrap();
@@ -296,6 +404,54 @@ mod tests {
         assert!(!report.works() && report.unknown[0].message.contains("when the rest can be read"));
         let none = said(&[("/etc/other", "")]).unwrap_err();
         assert!(none.contains("there is no /etc/nginx/nginx.conf"), "{none}");
+    }
+
+    #[test]
+    fn each_directive_is_counted_once() {
+        let conf = "events {}\nhttp {\n  tcp_nopush on;\n  http3 on;\n  upstream u {\n    server 127.0.0.1 slow_start=5s;\n\
+                    server 127.0.0.2; }\n  echo x;\n  server { listen 80; }\n}\n";
+        let report = said(&[(CONF_FILE, conf)]).unwrap();
+        let works = [
+            "6 of 10 directives do what they do in nginx",
+            "1 directive in another way or not at all: see \"Differs\"",
+            "1 directive without effect: larder needs none, or does it by itself",
+            "2 directives refused: see \"Does not work\"",
+        ];
+        assert_eq!(report.works, works);
+    }
+
+    #[test]
+    fn each_place_of_a_difference_is_told_and_what_nginx_warns_of_is_none() {
+        let server = "server {\nssl_protocols TLSv1 TLSv1.2;\nserver_name a.test a.test;\n}\n";
+        let report = said(&[(CONF_FILE, &format!("events {{}} http {{\n{server}{server}}}\n"))]).unwrap();
+        let places: Vec<String> = report.differs.iter().map(Remark::shown_place).collect();
+        assert_eq!(places, ["/etc/nginx/nginx.conf:3", "/etc/nginx/nginx.conf:7"], "{:?}", report.differs);
+        assert!(report.likely.iter().any(|remark| remark.message.contains("conflicting server name")), "{report:?}");
+    }
+
+    #[test]
+    fn cookies_that_are_not_stored_are_told() {
+        let told = |directives: &str, more: &str| {
+            let conf = format!(
+                "events {{}}\nhttp {{ fastcgi_cache_path /p keys_zone=p:1m; fastcgi_cache_key $request_uri; server {{ {more}\n\
+                 location / {{ fastcgi_pass unix:/a;\n{directives} }} }} }}"
+            );
+            let report = said(&[(CONF_FILE, &conf)]).unwrap();
+            let cookies = report.differs.iter().filter(|remark| remark.message.contains("without its Set-Cookie"));
+            cookies.map(Remark::shown_place).collect::<Vec<_>>()
+        };
+        let place = ["/etc/nginx/nginx.conf:4"];
+        for (directives, more, expected) in [
+            ("fastcgi_ignore_headers Expires set-cookie; fastcgi_cache p;", "", &place[..]),
+            ("fastcgi_ignore_headers Expires set-cookie; fastcgi_cache p;", "nonsense;", &place),
+            ("fastcgi_ignore_headers Expires; fastcgi_cache p;", "", &[]),
+            ("fastcgi_ignore_headers Set-Cookie;", "", &[]),
+            ("proxy_ignore_headers Set-Cookie; fastcgi_cache p;", "", &[]),
+            ("fastcgi_ignore_headers Set-Cookie; fastcgi_pass_header Set-Cookie; fastcgi_cache p;", "", &[]),
+            ("fastcgi_ignore_headers Set-Cookie; fastcgi_hide_header Set-Cookie; fastcgi_cache p;", "", &[]),
+        ] {
+            assert_eq!(told(directives, more), expected, "{directives} {more}");
+        }
     }
 
     #[test]
@@ -310,7 +466,7 @@ mod tests {
                 .iter()
                 .any(|remark| remark.in_a_line().contains("nginx.conf:3: \"proxy_cache_path\" begins"))
         );
-        assert!(report.likely[0].message.contains("Set-Cookie"), "{:?}", report.likely);
+        assert!(report.likely.iter().any(|remark| remark.message.contains("Set-Cookie")), "{:?}", report.likely);
     }
 
     #[test]

@@ -139,6 +139,7 @@ mod tests {
         let refused = Remark {
             severity: Severity::Error,
             message: "no".to_owned(),
+            span: None,
             place: Some(("/a".into(), 3)),
             label: Some("there".to_owned()),
             help: Some("yes".to_owned()),
