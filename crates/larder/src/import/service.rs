@@ -17,13 +17,64 @@ pub struct Command {
     pub file: PathBuf,
     /// From 1.
     pub line: usize,
+    /// All lines that its words may stand in, the strongest first.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    file: PathBuf,
+    /// From 1.
+    number: usize,
+    text: String,
+}
+
+impl Command {
+    /// Where a word stands; if it is put together of several, where the command begins.
+    pub fn place_of(&self, is_it: impl Fn(&str) -> bool) -> (PathBuf, usize) {
+        let has_it = |line: &&Line| {
+            let is_between = |letter: char| letter.is_whitespace() || "\"'\\".contains(letter);
+            let mut words = line.text.split(is_between);
+            words.any(|word| is_it(word) || word.split_once('=').is_some_and(|(_, value)| is_it(value)))
+        };
+        let found = self.lines.iter().find(has_it);
+        found.map_or_else(|| (self.file.clone(), self.line), |line| (line.file.clone(), line.number))
+    }
+}
+
+/// The lines of a text from `begin`, the first of which is 1, without comments.
+pub fn lines(file: &Path, text: &str, begin: usize) -> impl Iterator<Item = Line> {
+    let lines = text.lines().enumerate().skip(begin.saturating_sub(1));
+    let lines = lines.filter(|(_, text)| !text.trim_start().starts_with(['#', ';']));
+    lines.map(|(at, text)| Line { file: file.to_owned(), number: at + 1, text: text.to_owned() })
+}
+
+/// The lines of a setting: each that ends in a backslash goes on.
+fn lines_of(machine: &Machine, setting: &Setting) -> Vec<Line> {
+    let text = machine.text(&setting.file).unwrap_or_default();
+    let mut found = Vec::new();
+    for line in lines(&setting.file, &text, setting.line) {
+        let goes_on = line.text.trim_end().ends_with('\\');
+        found.push(line);
+        if !goes_on {
+            break;
+        }
+    }
+    found
 }
 
 /// The last command of a key of the unit, with the variables that the unit sets.
 pub fn command(machine: &Machine, unit: &Unit, key: &str) -> Option<Command> {
-    let Setting { value, file, line } = unit.last(key)?;
-    let words = words::split(value.trim_start_matches(['-', '@', ':', '+', '!']), &environment(machine, unit));
-    Some(Command { words, file: file.clone(), line: *line })
+    let setting = unit.last(key)?;
+    let value = setting.value.trim_start_matches(['-', '@', ':', '+', '!']);
+    let words = words::split(value, &environment(machine, unit));
+    let mut lines = lines_of(machine, setting);
+    lines.extend(unit.all("Environment").into_iter().flat_map(|setting| lines_of(machine, setting)));
+    for (file, text) in files_of_variables(machine, unit) {
+        lines.extend(self::lines(&file, &text, 1));
+    }
+    Some(Command { words, file: setting.file.clone(), line: setting.line, lines })
 }
 
 /// The value of a key with another program in place of one whose name ends so, if it is that: its options stay as they are
@@ -45,13 +96,16 @@ fn environment(machine: &Machine, unit: &Unit) -> Variables {
             }
         }
     }
-    for setting in unit.all("EnvironmentFile") {
-        let path = Path::new(setting.value.trim_start_matches('-'));
-        if let Ok(text) = machine.text(path) {
-            words::assign(&text, Reader::Systemd, &mut variables, &mut lines);
-        }
+    for (_, text) in files_of_variables(machine, unit) {
+        words::assign(&text, Reader::Systemd, &mut variables, &mut lines);
     }
     variables
+}
+
+/// Those of `EnvironmentFile=` that can be read.
+fn files_of_variables(machine: &Machine, unit: &Unit) -> Vec<(PathBuf, String)> {
+    let paths = unit.all("EnvironmentFile").into_iter().map(|setting| setting.value.trim_start_matches('-'));
+    paths.filter_map(|path| Some((path.into(), machine.text(path).ok()?))).collect()
 }
 
 /// The name of a drop-in that is read after all that the unit has.
@@ -131,6 +185,29 @@ mod tests {
         let command = command(&machine, &unit, "ExecStart").unwrap();
         assert_eq!((command.words.join("|").as_str(), command.line), ("/bin/v|-x|y|1 2|4", 4));
         assert_eq!(own_service(&machine), None);
+    }
+
+    #[test]
+    fn a_word_has_the_line_in_which_it_stands() {
+        let unit =
+            "[Service]\nExecStart=/bin/v -a \\\n# b\n  b c=1 \\\n  \"d e\" $OPTS\nExecStop=f\nEnvironmentFile=/etc/v\n";
+        let (_root, machine) =
+            machine(&[("lib/systemd/system/v.service", unit), ("etc/v", "A=1\nOPTS=\"-x \\\n y\"\n")]);
+        let unit = Unit::read(&machine, "v.service").unwrap().unwrap();
+        let command = command(&machine, &unit, "ExecStart").unwrap();
+        for (word, expected) in [
+            ("-a", "/lib/systemd/system/v.service:2"),
+            ("b", "/lib/systemd/system/v.service:4"),
+            ("c=1", "/lib/systemd/system/v.service:4"),
+            ("e", "/lib/systemd/system/v.service:5"),
+            ("-x", "/etc/v:2"),
+            ("y", "/etc/v:3"),
+            ("f", "/lib/systemd/system/v.service:2"),
+            ("none", "/lib/systemd/system/v.service:2"),
+        ] {
+            let (file, line) = command.place_of(|own| own == word);
+            assert_eq!(format!("{}:{line}", file.display()), expected, "{word}");
+        }
     }
 
     #[test]

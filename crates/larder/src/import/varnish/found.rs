@@ -49,7 +49,11 @@ pub fn find(machine: &Machine, unit: Option<&Unit>) -> Result<Found, String> {
         let mut all = vec!["/usr/sbin/varnishd".to_owned()];
         all.extend(words::split(options, &Variables::new()));
         let line = lines.get("DAEMON_OPTS").copied().unwrap_or(1);
-        let command = Command { words: all, file: file.to_owned(), line };
+        // What stands behind it are other variables.
+        let end = lines.values().copied().filter(|other| *other > line).min().unwrap_or(usize::MAX);
+        let own: String = text.lines().take(end - 1).map(|line| format!("{line}\n")).collect();
+        let command =
+            Command { words: all, file: file.to_owned(), line, lines: service::lines(file, &own, line).collect() };
         return Ok(Found { command, files: vec![file.to_owned()] });
     }
     Err(format!("there is no unit varnish.service, and no DAEMON_OPTS in {}", FILES.join(" or ")))

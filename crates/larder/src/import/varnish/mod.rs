@@ -3,6 +3,7 @@
 mod found;
 mod stand_in;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -80,7 +81,8 @@ fn read_options(command: &Command, report: &mut Report) -> (Option<Serve>, Vec<S
                 return (None, kept);
             }
             Err(error) => {
-                report.refused.push(remark(Severity::Error, error.to_string(), command));
+                let place = place_of_error(&error, command);
+                report.refused.push(remark_at(Severity::Error, error.to_string(), place));
                 match without(&kept, &error) {
                     Some(fewer) => kept = fewer,
                     None => return (None, kept),
@@ -117,8 +119,23 @@ fn without(words: &[String], error: &OptionsError) -> Option<Vec<String>> {
     Some(fewer)
 }
 
+/// Where the option stands that an error is about.
+fn place_of_error(error: &OptionsError, command: &Command) -> (PathBuf, usize) {
+    command.place_of(|word| match error {
+        OptionsError::Unknown(option) => word.starts_with(option.as_str()),
+        OptionsError::Word(own) => word == own,
+        OptionsError::Value { letter, value, .. } => word == value || *word == format!("-{letter}{value}"),
+        OptionsError::MissingValue { letter, .. } => *word == format!("-{letter}"),
+        OptionsError::Twice { .. } | OptionsError::Together(_) => false,
+    })
+}
+
 fn remark(severity: Severity, message: String, command: &Command) -> Remark {
-    Remark { severity, message, place: Some((command.file.clone(), command.line)), label: None, help: None }
+    remark_at(severity, message, (command.file.clone(), command.line))
+}
+
+fn remark_at(severity: Severity, message: String, place: (PathBuf, usize)) -> Remark {
+    Remark { severity, place: Some(place), ..Remark::notice(&message) }
 }
 
 /// What becomes of the options.
@@ -126,14 +143,21 @@ fn tell_options(serve: &Serve, command: &Command, report: &mut Report) {
     let names = |all: Vec<String>| all.join(", ");
     report.works.push(format!("listens: {}", names(serve.endpoints.iter().map(stand_in::shown_place).collect())));
     report.works.push(format!("storages: {}", names(serve.storages.iter().map(stand_in::shown_storage).collect())));
-    let set: Vec<String> = serve.settings.all().map(|(name, value)| format!("{name}={value}")).collect();
+    let without = serve.settings.without_effect();
+    let set = serve.settings.all().filter(|(name, _)| !without.contains(name));
+    let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
     if !set.is_empty() {
         report.works.push(format!("parameters: {}", names(set)));
     }
-    let without = serve.settings.without_effect();
-    if !without.is_empty() {
-        let message = format!("these parameters change nothing in larder: {}", without.join(", "));
-        report.differs.push(remark(Severity::Notice, message, command));
+    let mut lines: BTreeMap<(PathBuf, usize), Vec<&str>> = BTreeMap::new();
+    for name in without {
+        let is_set =
+            |word: &str| word.strip_prefix("-p").unwrap_or(word).split_once('=').is_some_and(|(own, _)| own == name);
+        lines.entry(command.place_of(is_set)).or_default().push(name);
+    }
+    for (place, names) in lines {
+        let message = format!("these parameters change nothing in larder: {}", names.join(", "));
+        report.differs.push(remark_at(Severity::Notice, message, place));
     }
     for storage in &serve.storages {
         if let crate::varnishd::storages::Kind::Disk { path, .. } = &storage.kind {
@@ -142,7 +166,9 @@ fn tell_options(serve: &Serve, command: &Command, report: &mut Report) {
                 path.display(),
                 path.display()
             );
-            report.differs.push(remark(Severity::Notice, message, command));
+            let shown = path.display().to_string();
+            let place = command.place_of(|word| word.contains(&shown));
+            report.differs.push(remark_at(Severity::Notice, message, place));
         }
     }
 }
@@ -242,13 +268,8 @@ fn plan_reader(machine: &Machine, reader: &str, program: &Path, written: Option<
     }
     let runs = format!("{} {reader}", words::joined(&[program.display().to_string()]));
     let Some(line) = service::with_program(&setting.value, &format!("/{reader}"), &runs) else { return };
-    report.differs.push(Remark {
-        severity: Severity::Notice,
-        message: format!("{reader} reads Varnish's log, and larder's is read by \"larder {reader}\""),
-        place: Some((setting.file.clone(), setting.line)),
-        label: None,
-        help: None,
-    });
+    let message = format!("{reader} reads Varnish's log, and larder's is read by \"larder {reader}\"");
+    report.differs.push(remark_at(Severity::Notice, message, (setting.file.clone(), setting.line)));
     let file = format!("{reader}.service.d/larder.conf");
     let name = service::drop_in_name(&unit, "larder.conf");
     let (there, back) =

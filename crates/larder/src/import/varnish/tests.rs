@@ -38,7 +38,7 @@ fn the_unit_of_a_package_works_and_its_stand_in_can_be_used() {
     for line in [
         "listens: port 6081",
         "storages: s0 (256 MB of memory), Transient (its share of memory)",
-        "parameters: default_ttl=60, thread_pools=2",
+        "parameters: default_ttl=60",
         "the VCL /etc/varnish/default.vcl compiles, with std",
     ] {
         assert!(report.works.iter().any(|own| own == line), "{line}: {:?}", report.works);
@@ -46,7 +46,7 @@ fn the_unit_of_a_package_works_and_its_stand_in_can_be_used() {
     let differs = report.differs[0].in_a_line();
     assert_eq!(
         differs,
-        "/lib/systemd/system/varnish.service:3: these parameters change nothing in larder: thread_pools"
+        "/lib/systemd/system/varnish.service:6: these parameters change nothing in larder: thread_pools"
     );
     let text = report.configuration.clone().unwrap();
     for part in [
@@ -139,6 +139,24 @@ fn without_a_unit_the_init_scripts_file_counts() {
     let test = format!("/usr/sbin/larder varnishd -C {options} && /etc/init.d/varnish stop");
     assert_eq!(report.switch_over[0], test);
     assert_eq!(report.switch_over[1], format!("/usr/sbin/larder varnishd {options} -P /run/larder-varnishd.pid"));
+}
+
+#[test]
+fn each_option_has_its_line() {
+    let text = "NFILES=1\nDAEMON_OPTS=\"-a :6081 \\\n   -f /etc/varnish/default.vcl \\\n   -p default_ttl=60 \\\n   -p thread_pools=2 \\\n\
+                -pvcc_allow_inline_c=on -p thread_pool_min=9 \\\n   -u nobody\"\nOTHER=\"-u x\"\n";
+    let report = said(&[("/etc/default/varnish", text), VCL]).unwrap().report;
+    let told = |remarks: &[Remark]| remarks.iter().map(Remark::in_a_line).collect::<Vec<_>>();
+    let nothing = "these parameters change nothing in larder:";
+    assert_eq!(
+        told(&report.differs),
+        [
+            format!("/etc/default/varnish:5: {nothing} thread_pools"),
+            format!("/etc/default/varnish:6: {nothing} thread_pool_min, vcc_allow_inline_c"),
+        ]
+    );
+    assert!(told(&report.refused)[0].starts_with("/etc/default/varnish:7: "), "{report:?}");
+    assert!(report.works.contains(&"parameters: default_ttl=60".to_owned()), "{report:?}");
 }
 
 #[test]
