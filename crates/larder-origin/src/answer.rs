@@ -351,7 +351,8 @@ pub struct Upgraded {
 
 impl Upgraded {
     /// Makes a tunnel of an exchange whose head was a 101. Also returns the empty body of the answer.
-    pub(crate) fn new(mut exchange: Box<Exchange>, pick: Pick) -> (Upgraded, AnswerBody) {
+    pub(crate) fn new(mut exchange: Box<Exchange>, mut pick: Pick) -> (Upgraded, AnswerBody) {
+        pick.is_tunnel();
         let mut body = AnswerBody::ended();
         body.hear(&mut exchange);
         let first = exchange.buffer.split().freeze();

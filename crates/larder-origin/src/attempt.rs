@@ -53,8 +53,7 @@ impl Attempt {
     }
 
     /// No origin of this group could be asked.
-    pub(crate) fn of_nobody(group: &str, begins: bool, now: Instant) -> Attempt {
-        let error = FetchError::NoLiveOrigin;
+    pub(crate) fn of_nobody(group: &str, error: &FetchError, begins: bool, now: Instant) -> Attempt {
         let status = error.status();
         let blank = Attempt::blank(group.into(), begins, now);
         Attempt { line: Line::None, status, error: Some(error.to_string()), ..blank }

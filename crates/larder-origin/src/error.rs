@@ -4,7 +4,7 @@ use std::io;
 
 use larder_http::ResponseError;
 
-use crate::{address::Address, io_error::nginx_error, resolver::Unresolved, tls::TlsError};
+use crate::{address::Address, gate::Refusal, io_error::nginx_error, resolver::Unresolved, tls::TlsError};
 
 /// Why a fetch failed. The texts are those of nginx's error log, if it has one.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +100,9 @@ pub enum FetchError {
     /// All servers of the group are down or busy: nginx's "no live upstreams".
     #[error("no live upstreams while connecting to upstream")]
     NoLiveOrigin,
+    /// The gate of the group did not let it in.
+    #[error("the request {0} while connecting to upstream")]
+    Gate(Refusal),
     /// The name of the origin has no addresses.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
@@ -156,6 +159,7 @@ impl FetchError {
             | FetchError::Incomplete { .. }
             | FetchError::Protocol { before_head: false, .. }
             | FetchError::NoLiveOrigin
+            | FetchError::Gate(_)
             | FetchError::Unresolved(_)
             | FetchError::Body(_)
             | FetchError::File(_) => FailKind::Error,
@@ -166,6 +170,7 @@ impl FetchError {
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             FetchError::Body(_) | FetchError::File(_) => None,
+            FetchError::Gate(_) => Some(503),
             error if error.kind() == FailKind::Timeout => Some(504),
             _ => Some(502),
         }
@@ -185,6 +190,7 @@ impl FetchError {
                 | FetchError::TlsTimeout
                 | FetchError::Tls(_)
                 | FetchError::NoLiveOrigin
+                | FetchError::Gate(_)
                 | FetchError::Unresolved(_)
         )
     }
@@ -193,7 +199,11 @@ impl FetchError {
     pub(crate) fn is_origins(&self) -> bool {
         !matches!(
             self,
-            FetchError::Body(_) | FetchError::File(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_)
+            FetchError::Body(_)
+                | FetchError::File(_)
+                | FetchError::NoLiveOrigin
+                | FetchError::Gate(_)
+                | FetchError::Unresolved(_)
         )
     }
 }

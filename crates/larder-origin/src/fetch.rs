@@ -1,10 +1,10 @@
 //! A fetch: choose an origin, ask it, and if it fails, ask the next as `*_next_upstream` says. Start here.
 //!
 //! ```text
-//! (nobody) --choose--> Chosen --kept, or new and plain--> Exchanging --> Outcome
-//!     ^                  `---new, with TLS--> Opening -------^ |  |
-//!     |                   (as if chosen) Again <-kept, dead----'  |
-//!     `---------------------------failed--------------------------'
+//! (nobody) --gate, choose--> Chosen --kept, or new and plain--> Exchanging --> Outcome
+//!     ^                        `---new, with TLS--> Opening -------^ |  |
+//!     |                         (as if chosen) Again <-kept, dead----'  |
+//!     `---------------------------------failed--------------------------'
 //! ```
 //!
 //! A plain connection is written to before it is known whether it is made: TCP has often finished by then.
@@ -30,7 +30,8 @@ use crate::{
     error::{FailKind, FetchError},
     exchange::Exchange,
     fastcgi,
-    group::{Pick, Place, Turn},
+    gate::{Asks, Entry, Place, Refusal, Slot},
+    group::{Pick, Turn},
     http::{self, Interim},
     limits::Limits,
     looks,
@@ -62,8 +63,17 @@ pub struct Fetching {
     /// The last is the one that runs.
     attempts: Vec<Attempt>,
     running: Option<Running>,
-    /// While all origins have as many requests as they may.
-    place: Option<Place>,
+    admission: Admission,
+}
+
+/// How far it has come at the gate of the group.
+enum Admission {
+    /// It has not asked.
+    Outside,
+    /// It waits.
+    Waits(Place),
+    /// It is in, by a slot where the gate counts it.
+    In(Option<Slot>),
 }
 
 /// An origin that is being asked.
@@ -107,6 +117,7 @@ struct Call {
     limits: Limits,
     retry: Retry,
     keep: bool,
+    gate: Asks,
     method_is_head: bool,
     hints: Option<UnboundedSender<Interim>>,
     started: Option<Instant>,
@@ -134,7 +145,7 @@ impl Fetching {
     /// as 103 (RFC 8297), go to `hints`, from all attempts. `attempts` is an empty list, the memory of [`Outcome::attempts`].
     pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Interim>>, attempts: Vec<Attempt>) -> Fetching {
         debug_assert!(attempts.is_empty());
-        let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
+        let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, gate, method_is_head } = fetch;
         let keep = keep && group.pool().keeps();
         let turn = Turn::new(group, hash_key, retry.tries);
         let layers = Layers { preface, tls };
@@ -146,28 +157,42 @@ impl Fetching {
                 (Speaks::FastCgi, fastcgi::opening(&params, keep, has_body), false, catch_stderr)
             }
         };
-        let call =
-            Call { speaks, upgrade, catch_stderr, layers, limits, retry, keep, method_is_head, hints, started: None };
+        let call = Call {
+            speaks,
+            upgrade,
+            catch_stderr,
+            layers,
+            limits,
+            retry,
+            keep,
+            gate,
+            method_is_head,
+            hints,
+            started: None,
+        };
         let request = Request { opening, body: Some(body) };
-        Fetching { call, turn, request, attempts, running: None, place: None }
+        Fetching { call, turn, request, attempts, running: None, admission: Admission::Outside }
     }
 
     /// Ready when the head of an answer is complete, or when no origin is left to ask. Not to be polled after that.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let now = Instant::now();
-        self.call.started.get_or_insert(now);
         loop {
             let Some(running) = &mut self.running else {
-                if self.begin(now) {
-                    self.place = None;
-                    continue;
-                }
-                if ready!(self.poll_place(cx, now)) {
-                    continue;
-                }
-                let nobody = Attempt::of_nobody(self.turn.group().name(), self.attempts.is_empty(), now);
+                let refused = match ready!(self.poll_gate(cx, now)) {
+                    Ok(()) if self.begin(now) => continue,
+                    Ok(()) => match self.stall(now) {
+                        Ok(true) => continue,
+                        Ok(false) => FetchError::NoLiveOrigin,
+                        Err(refusal) => FetchError::Gate(refusal),
+                    },
+                    // A policy that says how long to wait has no word for a gate.
+                    Err(_) if self.call.gate.own.is_some() => FetchError::NoLiveOrigin,
+                    Err(refusal) => FetchError::Gate(refusal),
+                };
+                let nobody = Attempt::of_nobody(self.turn.group().name(), &refused, self.attempts.is_empty(), now);
                 self.attempts.push(nobody);
-                return Poll::Ready(self.outcome(Err(FetchError::NoLiveOrigin)));
+                return Poll::Ready(self.outcome(Err(refused)));
             };
             let tries_left = self.turn.tries_left();
             let Some(attempt) = self.attempts.last_mut() else {
@@ -175,7 +200,7 @@ impl Fetching {
                 continue;
             };
             let result = ready!(running.poll(cx, &self.call, &mut self.request, attempt, tries_left, now));
-            let Some(Running { pick, step }) = self.running.take() else {
+            let Some(Running { mut pick, step }) = self.running.take() else {
                 continue;
             };
             match (result, step) {
@@ -185,6 +210,7 @@ impl Fetching {
                     pick.note_bytes(attempt.sent_bytes, attempt.received_bytes);
                     pick.answered(now);
                     pick.answers(now);
+                    pick.hold(self.admission.take_slot(now));
                     let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
                     return Poll::Ready(self.outcome(Ok(answer)));
                 }
@@ -197,6 +223,11 @@ impl Fetching {
                 (Ok(_), Step::Chosen { .. } | Step::Again | Step::Opening(_) | Step::Over) => {}
             }
         }
+    }
+
+    /// Whether it waits at the gate of the group, so that no origin has heard of it.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.admission, Admission::Waits(_))
     }
 
     /// Ends it. Returns the attempts so far, the running one included.
@@ -229,17 +260,48 @@ impl Fetching {
         true
     }
 
-    /// Waits for an origin, if all have as many requests as they may and nobody was asked yet. Ready with true when it
-    /// is worth while to choose again.
-    fn poll_place(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<bool> {
-        let limits = &self.call.limits;
-        if let Some(place) = &mut self.place {
-            return place.poll(cx);
+    /// Waits to be let in by the gate of the group, if it has one.
+    fn poll_gate(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Refusal>> {
+        loop {
+            let slot = match &mut self.admission {
+                Admission::In(_) => return Poll::Ready(Ok(())),
+                Admission::Waits(place) => {
+                    let slot = ready!(place.poll(cx, now))?;
+                    self.turn.renew(self.call.retry.tries);
+                    Some(slot)
+                }
+                Admission::Outside => match self.turn.group().gate().filter(|_| !self.call.gate.passes) {
+                    None => None,
+                    Some(gate) => match gate.enter(self.call.gate, self.call.limits.read, now)? {
+                        Entry::In(slot) => Some(slot),
+                        Entry::Waits(place) => {
+                            self.admission = Admission::Waits(place);
+                            continue;
+                        }
+                    },
+                },
+            };
+            self.call.started.get_or_insert(now);
+            self.admission = Admission::In(slot);
         }
-        if limits.queue_max > 0 && self.attempts.is_empty() && self.turn.is_full() {
-            self.place = Place::take(self.turn.group(), limits.queue_max, limits.queue, now);
+    }
+
+    /// Waits on, if it is in, but all origins have as many requests as they may, and none was asked yet. False if it is no
+    /// use to wait.
+    fn stall(&mut self, now: Instant) -> Result<bool, Refusal> {
+        if !self.attempts.is_empty() || !self.turn.is_full() {
+            return Ok(false);
         }
-        Poll::Ready(self.place.is_some())
+        let Admission::In(slot) = &mut self.admission else { return Ok(false) };
+        let (Some(slot), Some(gate)) = (slot.take(), self.turn.group().gate()) else { return Ok(false) };
+        let entry = gate.stall(slot, self.call.gate, self.call.limits.read, now, || self.turn.is_full());
+        self.admission = match entry {
+            Ok(Entry::In(slot)) => Admission::In(Some(slot)),
+            Ok(Entry::Waits(place)) => Admission::Waits(place),
+            Err(None) => return Ok(false),
+            Err(Some(refusal)) => return Err(refusal),
+        };
+        Ok(true)
     }
 
     fn ask(&mut self, pick: Pick, step: Step, now: Instant) {
@@ -290,6 +352,16 @@ impl Fetching {
             false => self.turn.allow_one_more(),
         }
         None
+    }
+}
+
+impl Admission {
+    /// The slot of an answer that has come.
+    fn take_slot(&mut self, now: Instant) -> Option<Slot> {
+        let Admission::In(slot) = self else { return None };
+        let mut slot = slot.take()?;
+        slot.answered(now);
+        Some(slot)
     }
 }
 

@@ -3,7 +3,7 @@
 //! so. The caller then pulls the body from the [`Answer`]. Nothing here knows that there is a cache.
 //!
 //! ```text
-//! fetch -> group (choose) -> pool or connection -> exchange -+-> upload     request bytes out
+//! fetch -> gate -> group (choose) -> pool or connection -> exchange -+-> upload     request bytes out
 //!                                                            `-> download   response bytes in: fastcgi or http
 //! connection: unsent bytes, tls, socket
 //! ```
@@ -21,6 +21,7 @@ pub mod fastcgi;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gate;
 mod group;
 mod http;
 mod io_error;

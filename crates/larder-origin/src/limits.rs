@@ -21,10 +21,6 @@ pub struct Limits {
     pub unfolds: bool,
     /// `*_bind`: our address.
     pub bind: Option<Bind>,
-    /// How long to wait for an origin while all have as many requests as they may.
-    pub queue: Duration,
-    /// How many may wait; 0 for no waiting.
-    pub queue_max: u32,
     /// `*_socket_keepalive`.
     pub tcp_keepalive: bool,
 }

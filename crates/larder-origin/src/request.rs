@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{group::Group, limits::Limits, request_body::RequestBody, tls::Tls};
+use crate::{gate::Asks, group::Group, limits::Limits, request_body::RequestBody, tls::Tls};
 
 /// What to fetch, from whom, and under which limits. The request is already serialised for its protocol.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct Fetch {
     pub retry: Retry,
     /// Whether to keep the connection for the next fetch, if the protocol and the group allow it.
     pub keep: bool,
+    /// How it goes through the gate of the group, if that has one.
+    pub gate: Asks,
     /// Whether the request is a HEAD, so that the response has no body, whatever its head says.
     pub method_is_head: bool,
 }
@@ -132,8 +134,6 @@ impl Default for Limits {
             bind: None,
             line_bytes_max: None,
             unfolds: false,
-            queue: Duration::ZERO,
-            queue_max: 0,
             tcp_keepalive: false,
         }
     }

@@ -50,6 +50,7 @@ fn wanted(group: &Arc<Group>, protocol: Protocol) -> Fetch {
         preface: None,
         retry: Retry { rules: RetryRules::default(), tries: 0, timeout: None, is_idempotent: true },
         keep: true,
+        gate: larder_origin::gate::Asks::default(),
         method_is_head: false,
     }
 }

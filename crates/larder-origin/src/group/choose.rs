@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::counts::Counts;
 use super::{Balance, Group, LeastTime, Members, State, Tier, Until, hash};
 use crate::address::Address;
+use crate::gate::Slot;
 
 /// The choices of one fetch: it asks no origin twice.
 pub(crate) struct Turn {
@@ -55,6 +56,8 @@ pub(crate) struct Pick {
     received: AtomicU64,
     /// Whether the head of an answer has come.
     has_answered: AtomicBool,
+    /// Its request's slot at the gate of the group, from the answer on.
+    slot: Option<Slot>,
 }
 
 /// The same limit as in nginx.
@@ -86,6 +89,13 @@ impl Turn {
     /// How many more attempts are allowed.
     pub(crate) fn tries_left(&self) -> u32 {
         self.tries_left
+    }
+
+    /// Takes the servers that the group has by now, if none was asked yet. `tries` is as in [`new`](Self::new).
+    pub(crate) fn renew(&mut self, tries: u32) {
+        if !Arc::ptr_eq(&self.members, &self.group.members()) {
+            *self = Turn::new(Arc::clone(&self.group), std::mem::take(&mut self.key), tries);
+        }
     }
 
     /// Whether an origin has as many requests as it may.
@@ -324,6 +334,7 @@ impl Pick {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             has_answered: AtomicBool::new(false),
+            slot: None,
         }
     }
 
@@ -331,6 +342,16 @@ impl Pick {
     #[cfg(test)]
     pub(super) fn server(&self) -> usize {
         self.server
+    }
+
+    /// Holds the request's slot at the gate of the group from now on.
+    pub(crate) fn hold(&mut self, slot: Option<Slot>) {
+        self.slot = slot;
+    }
+
+    /// Its connection has become a tunnel, which holds a slot only where `max_conns` counts it.
+    pub(crate) fn is_tunnel(&mut self) {
+        self.slot.take_if(|slot| !slot.counts_tunnels());
     }
 
     /// Where it listens.
@@ -448,7 +469,12 @@ impl Drop for Pick {
         let (sent, received) = (*self.sent.get_mut(), *self.received.get_mut());
         self.counts().moved(sent, received);
         self.members.running[self.server].one_less();
-        self.group.queue.one_is_free();
+        match (self.slot.take(), self.group.gate()) {
+            // It tells the gate, too.
+            (Some(slot), _) => drop(slot),
+            (None, Some(gate)) => gate.freed(),
+            (None, None) => {}
+        }
     }
 }
 

@@ -7,7 +7,6 @@
 mod choose;
 mod counts;
 mod hash;
-mod queue;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -15,7 +14,7 @@ mod times;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -26,14 +25,13 @@ use tokio::time::Instant;
 
 use crate::{
     address::Address,
+    gate::Gate,
     pool::{Keepalive, Pool},
 };
 pub(crate) use choose::{Pick, Turn};
 use counts::Counts;
 pub use counts::{BOUNDS_MILLIS, ServerCounts};
 use hash::Ring;
-pub(crate) use queue::Place;
-use queue::Queue;
 use times::Times;
 pub use times::{LeastTime, Until};
 
@@ -136,7 +134,7 @@ pub struct Group {
     /// Replaced as a whole when names of its servers get other addresses. Not held across an await.
     members: RwLock<Arc<Members>>,
     pool: Arc<Pool>,
-    queue: Queue,
+    gate: OnceLock<Arc<Gate>>,
 }
 
 /// The servers of a group at a time. A fetch uses the ones that it began with.
@@ -212,8 +210,20 @@ impl Running {
 impl Group {
     /// A group of servers. A group without servers answers every fetch with "no live upstreams".
     pub fn new(name: impl Into<String>, servers: Vec<Server>, balance: Balance, keepalive: Keepalive) -> Arc<Group> {
+        Group::gated(name, servers, balance, keepalive, None)
+    }
+
+    /// A group behind a gate, if there is one.
+    pub fn gated(
+        name: impl Into<String>,
+        servers: Vec<Server>,
+        balance: Balance,
+        keepalive: Keepalive,
+        gate: Option<Arc<Gate>>,
+    ) -> Arc<Group> {
         let members = RwLock::new(Arc::new(Members::new(servers, balance, |_| None)));
-        Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive), queue: Queue::default() })
+        let gate = gate.map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive), gate })
     }
 
     /// Replaces its servers. Servers that stay keep their state and their connections.
@@ -283,9 +293,19 @@ impl Group {
         members.servers.iter().zip(&state.peers).map(status).collect()
     }
 
+    /// Its gate.
+    pub fn gate(&self) -> Option<&Arc<Gate>> {
+        self.gate.get()
+    }
+
+    /// Gives it a gate, if it has none. To be called before it is used.
+    pub fn set_gate(&self, gate: Arc<Gate>) {
+        self.gate.get_or_init(|| gate);
+    }
+
     /// How many fetches wait for one of its servers.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.gate().map_or(0, |gate| gate.status().waiting_all() as usize)
     }
 
     /// How many fetches each of its servers is busy with.

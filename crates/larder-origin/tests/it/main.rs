@@ -2,6 +2,7 @@
 
 mod connect;
 mod fastcgi;
+mod gate;
 mod http;
 mod origin;
 mod pool;

@@ -198,6 +198,7 @@ pub fn get(group: &Arc<Group>) -> Fetch {
         preface: None,
         retry: Retry { rules: RetryRules::default(), tries: 0, timeout: None, is_idempotent: true },
         keep: true,
+        gate: larder_origin::gate::Asks::default(),
         method_is_head: false,
     }
 }

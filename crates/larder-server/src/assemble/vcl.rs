@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use larder_conf::Span;
 use larder_conf::model::{self, IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginSettings, ProxyProtocol};
+use larder_origin::gate::{Gate, Limit, Rules};
 use larder_origin::{Address, Balance, Group, Keepalive, Server};
 use larder_vcl::parameters::Parameters;
 use larder_vcl::policy::{self, Endpoint};
@@ -376,7 +377,11 @@ fn group_of(groups: &mut Groups, backend: &policy::Backend, way: Option<Way>) ->
     let new = || {
         let max_conns = backend.max_connections.and_then(|most| u32::try_from(most).ok()).unwrap_or(0);
         let server = way.map(|way| Server { max_conns, max_fails: 0, ..Server::new(way.address) });
-        Group::new(backend.name.clone(), server.into_iter().collect(), Balance::RoundRobin, Keepalive::of(KEPT_MAX))
+        // How many wait, and how long, each VCL says for its requests.
+        let rules = Rules { limit: Limit::Servers, queue_max: 0, timeout: None };
+        let gate = (max_conns > 0).then(|| Gate::new(rules));
+        let servers = server.into_iter().collect();
+        Group::gated(backend.name.clone(), servers, Balance::RoundRobin, Keepalive::of(KEPT_MAX), gate)
     };
     let group = groups.used.get(&key).or_else(|| groups.kept.get(&key)).cloned().unwrap_or_else(new);
     groups.used.insert(key, Arc::clone(&group));

@@ -41,7 +41,7 @@ use bytes::Bytes;
 use larder_cache::{HitRef, Mark, Object, Rules, VaryKey};
 use larder_http::ResponseHead;
 use larder_http::{Fields, Time};
-use larder_origin::{Attempt, FailKind, Limits};
+use larder_origin::{Attempt, FailKind, Fetch};
 
 use crate::context::Cx;
 use crate::directors::Counts;
@@ -509,10 +509,10 @@ pub fn esi<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a VclPolicy> {
     }
 }
 
-/// Changes how long a fetch may take.
-pub fn limit(origin: &Origin, limits: &mut Limits, ex: &Exchange) {
+/// Changes how long a fetch may take, and may wait.
+pub fn limit(origin: &Origin, request: &mut Fetch, ex: &Exchange) {
     if let Policy::Vcl(policy) = &origin.policy {
-        vcl::limit(policy, limits, ex);
+        request.gate.own = vcl::limit(policy, &mut request.limits, ex);
     }
 }
 

@@ -249,7 +249,7 @@ fn ask(
         records::fetch::written(&request.protocol, ex);
     }
     records::fetch::sent(ex);
-    policy::limit(origin, &mut request.limits, ex);
+    policy::limit(origin, &mut request, ex);
     if is_written && ex.vcl.fetch.has_body {
         // A body goes to one backend, once.
         request.retry.is_idempotent = false;

@@ -8,10 +8,10 @@ pub mod place;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::Method;
+use larder_origin::gate::Asks;
 use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry};
 
 use crate::context::Cx;
@@ -73,6 +73,7 @@ pub fn build(
             Protocol::FastCgi(parts) => parts.keep,
             Protocol::Http(_) => true,
         },
+        gate: Asks::default(),
         method_is_head,
     })
 }
@@ -113,8 +114,6 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
         line_bytes_max: None,
         bind,
         unfolds: false,
-        queue: Duration::ZERO,
-        queue_max: 0,
         tcp_keepalive: model.connection.socket_keepalive,
     }
 }

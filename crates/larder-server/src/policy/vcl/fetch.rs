@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_cache::{Mark, Object};
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, Method, RequestHead, status};
+use larder_origin::gate::Queueing;
 use larder_origin::{Attempt, Limits, Line};
 use larder_vcl::steps::{Action, Step};
 
@@ -68,8 +69,9 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
     }
 }
 
-/// How long the fetch may take: what a sub says, or else what the backend has.
-pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
+/// How long the fetch may take, by what a sub says or else the backend has. Returns who may wait for a
+/// connection; what the location serves without the VCL says that itself.
+pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) -> Option<Queueing> {
     let fetch = &ex.vcl.fetch;
     let backend = fetch.resolved.and_then(|number| policy.vcl.policy.backends.get(number as usize));
     let between = backend.and_then(|backend| backend.between_bytes_timeout);
@@ -81,8 +83,8 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
         limits.line_bytes_max = Some(set.http_resp_hdr_len);
     }
     let own_limit = backend.and_then(|backend| backend.wait_limit);
-    limits.queue_max = own_limit.map_or(set.backend_wait_limit, |most| u32::try_from(most).unwrap_or(u32::MAX));
-    limits.queue = backend.and_then(|backend| backend.wait_timeout).unwrap_or_else(|| span(set.backend_wait_timeout));
+    let most = own_limit.map_or(set.backend_wait_limit, |most| u32::try_from(most).unwrap_or(u32::MAX));
+    let time = backend.and_then(|backend| backend.wait_timeout).unwrap_or_else(|| span(set.backend_wait_timeout));
     for (said, limit) in [
         (fetch.connect_timeout, &mut limits.connect),
         (fetch.first_byte_timeout, &mut limits.read),
@@ -92,6 +94,7 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
             *limit = span(seconds);
         }
     }
+    backend.map(|_| Queueing { most, time })
 }
 
 /// Gives the request the place where it goes: the backend that its director chooses.

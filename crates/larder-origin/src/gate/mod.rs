@@ -1,0 +1,532 @@
+//! The gate of a group: so many requests are at its origins at once, and others wait for their turn, by class.
+//!
+//! ```text
+//! enter -+-> Slot ------------------------------- dropped: the next has its turn
+//!        +-> Place --turn--> Slot
+//!        |     |`--no server is free--> Place, as it was
+//!        |     `--time over, or its place given to another--> Refusal
+//!        `-> Refusal: nobody may wait any more
+//! ```
+//!
+//! One gate serves all workers of the process, also over a reload. A turn is handed to one waiter, which holds a slot from
+//! then on: nobody is woken in vain, and none can take it meanwhile. Who has a turn and does not take it hands it on.
+
+mod class;
+mod counts;
+mod gradient;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep};
+
+pub use class::{CLASSES, Class};
+pub use counts::{GateCounts, GateStatus, WAIT_BOUNDS_MILLIS};
+use gradient::Gradient;
+use line::{Line, Ticket};
+
+/// How a gate lets in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How many at once.
+    pub limit: Limit,
+    /// How many wait at most.
+    pub queue_max: usize,
+    /// How long one waits at most; `None` for as long as its origin may be silent.
+    pub timeout: Option<Duration>,
+}
+
+/// How many requests are at the origins at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many; one at least.
+    Fixed(u32),
+    /// As many as the `max_conns` of the servers allow.
+    Servers,
+    /// Between these, by how long the origins take: see `gate/gradient.rs`.
+    Adaptive {
+        /// The lowest.
+        min: u32,
+        /// The highest.
+        max: u32,
+    },
+}
+
+/// What a request asks of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// Its class.
+    pub class: Class,
+    /// Whether it passes by, so that it neither waits nor counts.
+    pub passes: bool,
+    /// How many may wait, and how long, in place of what the gate says; an overflow of these is no [`Refusal`], but no
+    /// live origin.
+    pub own: Option<Queueing>,
+}
+
+/// How many wait at most, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queueing {
+    /// How many.
+    pub most: u32,
+    /// For how long.
+    pub time: Duration,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Asks { class: Class::NORMAL, passes: false, own: None }
+    }
+}
+
+/// Why a request does not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub why: Why,
+    /// After which time it might, by how long the last ones took; a second or more.
+    pub retry_after: Duration,
+}
+
+/// Why a request does not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// As many wait as may.
+    Full,
+    /// It waited, and one of a better class has its place.
+    Displaced,
+    /// It has waited as long as it might.
+    Expired,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.why {
+            Why::Full => "found as many as may wait at the gate",
+            Why::Displaced => "gave up its place at the gate to a request of a better class",
+            Why::Expired => "waited at the gate as long as it might",
+        })
+    }
+}
+
+/// A gate.
+pub struct Gate {
+    /// Not held across an await. Taken before that of a [`Call`].
+    state: Mutex<State>,
+}
+
+struct State {
+    rules: Rules,
+    /// How many at once now.
+    limit: u32,
+    gradient: Option<Gradient>,
+    /// How many slots there are.
+    running: u32,
+    line: Line<Arc<Call>>,
+    /// Whether somebody whose turn it was found no free server, so that a turn is due when one is.
+    is_stalled: bool,
+    /// How often a turn was due.
+    tries: u64,
+    /// How long a slot is held, on an average of the last ones; zero before the first.
+    time: Duration,
+    counts: GateCounts,
+}
+
+/// What becomes of a waiter.
+#[derive(Default)]
+struct Call(Mutex<Called>);
+
+#[derive(Default)]
+enum Called {
+    #[default]
+    NotYet,
+    /// It has been looked for, and waits to be woken.
+    Waits(Waker),
+    /// It holds a slot.
+    In,
+    /// Another has its place.
+    Displaced,
+}
+
+/// Background fetches wait so long at most: visitors may wait for the same page, and would be called sooner.
+const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Where only a try tells whether a server is free, a free one is worth a turn, and each of so many times another, as more
+/// may be free.
+const TRY_EVERY: u64 = 16;
+/// The longest `Retry-After`.
+const RETRY_MAX: Duration = Duration::from_secs(120);
+/// As long as no request waits.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What comes of asking to be let in.
+pub(crate) enum Entry {
+    In(Slot),
+    Waits(Place),
+}
+
+impl Gate {
+    /// A gate by `rules`.
+    pub fn new(rules: Rules) -> Arc<Gate> {
+        let state = State {
+            limit: 0,
+            gradient: None,
+            running: 0,
+            line: Line::new(),
+            is_stalled: false,
+            tries: 0,
+            time: Duration::ZERO,
+            counts: GateCounts::default(),
+            rules,
+        };
+        let gate = Gate { state: Mutex::new(state) };
+        gate.state.lock().set_limit();
+        Arc::new(gate)
+    }
+
+    /// Changes its rules. Those who wait keep their places, even where fewer may wait now.
+    pub fn set_rules(&self, rules: Rules) {
+        let mut state = self.state.lock();
+        if state.rules != rules {
+            state.rules = rules;
+            state.set_limit();
+            let called = state.call(u32::MAX);
+            drop(state);
+            called.wake();
+        }
+    }
+
+    /// How it is.
+    pub fn status(&self) -> GateStatus {
+        let state = self.state.lock();
+        GateStatus {
+            limit: (state.rules.limit != Limit::Servers).then_some(state.limit),
+            running: state.running,
+            waiting: state.line.by_class(),
+            queue_max: state.rules.queue_max,
+            time: state.time,
+            counts: state.counts,
+        }
+    }
+
+    /// Lets a request in, or has it wait. `silence` is how long its origin may be silent.
+    pub(crate) fn enter(self: &Arc<Self>, asks: Asks, silence: Duration, now: Instant) -> Result<Entry, Refusal> {
+        let mut state = self.state.lock();
+        if state.line.is_empty() && state.running < state.limit {
+            state.running += 1;
+            state.counts.admitted += 1;
+            drop(state);
+            return Ok(Entry::In(Slot::new(self, now)));
+        }
+        let mut displaced = Woken::default();
+        if !state.has_room(asks.own) {
+            let Some(call) = state.line.make_room(asks.class) else {
+                state.counts.refused += 1;
+                return Err(state.refusal(Why::Full));
+            };
+            state.counts.displaced += 1;
+            displaced.add(call.set(Called::Displaced));
+        }
+        let (ticket, call) = (state.line.ticket(asks.class), Arc::<Call>::default());
+        state.line.insert(ticket, Arc::clone(&call));
+        let time = state.time_to_wait(asks, silence);
+        drop(state);
+        displaced.wake();
+        let deadline = now.checked_add(time).unwrap_or(now + FOREVER);
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since: now, deadline, timer: None }))
+    }
+
+    /// A place for who was let in and found no free server; `None` if nobody may wait, or a server is free by now, which
+    /// `is_full` tells.
+    pub(crate) fn stall(
+        self: &Arc<Self>,
+        slot: Slot,
+        asks: Asks,
+        silence: Duration,
+        now: Instant,
+        is_full: impl FnOnce() -> bool,
+    ) -> Result<Entry, Option<Refusal>> {
+        let mut state = self.state.lock();
+        // Who frees a server counts it as free first, and takes this lock then.
+        if !is_full() {
+            return Ok(Entry::In(slot));
+        }
+        let (ticket, since, deadline) = match slot.place {
+            Some(place) => place,
+            None => {
+                if !state.has_room(asks.own) {
+                    state.counts.refused += 1;
+                    let refusal = state.refusal(Why::Full);
+                    slot.give_back(&mut state);
+                    let called = state.call_next();
+                    drop(state);
+                    called.wake();
+                    return Err(asks.own.is_none().then_some(refusal));
+                }
+                let time = state.time_to_wait(asks, silence);
+                (state.line.ticket(asks.class), now, now.checked_add(time).unwrap_or(now + FOREVER))
+            }
+        };
+        slot.give_back(&mut state);
+        state.is_stalled = true;
+        let call = Arc::<Call>::default();
+        state.line.insert(ticket, Arc::clone(&call));
+        drop(state);
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since, deadline, timer: None }))
+    }
+
+    /// A server has one request less, whose slot is still held.
+    pub(crate) fn freed(&self) {
+        let mut state = self.state.lock();
+        if state.is_stalled {
+            let called = state.call_next();
+            drop(state);
+            called.wake();
+        }
+    }
+
+    fn release(&self, held: Duration, header: Option<Duration>, now: Instant) {
+        let mut state = self.state.lock();
+        let running = state.running;
+        // A failure at once says nothing of how long requests take.
+        let time = header.or_else(|| (held > state.time).then_some(held));
+        state.time = match state.time {
+            Duration::ZERO => held,
+            time => time - time / 16 + held / 16,
+        };
+        if let (Some(gradient), Some(time)) = (&mut state.gradient, time) {
+            gradient.note(time, running, now);
+            let limit = gradient.limit();
+            state.limit = limit;
+        }
+        state.running -= 1;
+        let called = state.call_next();
+        drop(state);
+        called.wake();
+    }
+
+    /// A turn that nobody takes.
+    fn hand_on(&self) {
+        let mut state = self.state.lock();
+        state.running -= 1;
+        let called = state.call_next();
+        drop(state);
+        called.wake();
+    }
+}
+
+impl State {
+    fn set_limit(&mut self) {
+        let (limit, gradient) = match self.rules.limit {
+            Limit::Fixed(limit) => (limit.max(1), None),
+            Limit::Servers => (u32::MAX, None),
+            Limit::Adaptive { min, max } => {
+                let mut gradient = self.gradient.take().unwrap_or_else(|| Gradient::new(min, max));
+                gradient.set_bounds(min, max);
+                (gradient.limit(), Some(gradient))
+            }
+        };
+        (self.limit, self.gradient) = (limit, gradient);
+    }
+
+    fn has_room(&self, own: Option<Queueing>) -> bool {
+        self.line.len() < own.map_or(self.rules.queue_max, |own| own.most as usize)
+    }
+
+    fn time_to_wait(&self, asks: Asks, silence: Duration) -> Duration {
+        let time = asks.own.map(|own| own.time).or(self.rules.timeout).unwrap_or(silence);
+        if asks.class == Class::BACKGROUND { time.min(BACKGROUND_WAIT_MAX) } else { time }
+    }
+
+    /// When all who wait have had their turns.
+    fn refusal(&self, why: Why) -> Refusal {
+        let at_once = if self.limit == u32::MAX { self.running } else { self.limit };
+        let before = u32::try_from(self.line.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let retry_after = self.time.saturating_mul(before) / at_once.max(1);
+        Refusal { why, retry_after: retry_after.clamp(Duration::from_secs(1), RETRY_MAX) }
+    }
+
+    /// Calls those whose turn it is now that a place is free.
+    fn call_next(&mut self) -> Woken {
+        let is_by_try = self.is_stalled || self.rules.limit == Limit::Servers;
+        self.is_stalled = false;
+        self.tries += 1;
+        self.call(match is_by_try {
+            true => 1 + u32::from(self.tries.is_multiple_of(TRY_EVERY)),
+            false => u32::MAX,
+        })
+    }
+
+    fn call(&mut self, most: u32) -> Woken {
+        let mut woken = Woken::default();
+        for _ in 0..most {
+            if self.running >= self.limit {
+                break;
+            }
+            let Some(call) = self.line.take() else { break };
+            self.running += 1;
+            woken.add(call.set(Called::In));
+        }
+        woken
+    }
+}
+
+/// Who is woken when no lock is held any more: mostly one.
+#[derive(Default)]
+struct Woken {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Woken {
+    fn add(&mut self, waker: Option<Waker>) {
+        match (&self.first, waker) {
+            (None, waker) => self.first = waker,
+            (Some(_), Some(waker)) => self.others.push(waker),
+            (Some(_), None) => {}
+        }
+    }
+
+    fn wake(self) {
+        self.first.into_iter().chain(self.others).for_each(Waker::wake);
+    }
+}
+
+impl Call {
+    /// Says what becomes of the waiter, and returns who is to be woken.
+    fn set(&self, called: Called) -> Option<Waker> {
+        match std::mem::replace(&mut *self.0.lock(), called) {
+            Called::Waits(waker) => Some(waker),
+            Called::NotYet | Called::In | Called::Displaced => None,
+        }
+    }
+}
+
+/// A place in the line of a gate. It is given up when dropped.
+pub(crate) struct Place {
+    gate: Arc<Gate>,
+    ticket: Ticket,
+    call: Arc<Call>,
+    since: Instant,
+    deadline: Instant,
+    /// Made when it is first waited for.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Place {
+    /// Ready with a slot when it is this one's turn. Not to be polled after that.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<Slot, Refusal>> {
+        loop {
+            {
+                let mut called = self.call.0.lock();
+                match &mut *called {
+                    Called::In => {
+                        *called = Called::NotYet;
+                        drop(called);
+                        return Poll::Ready(Ok(self.arrive(now)));
+                    }
+                    Called::Displaced => {
+                        drop(called);
+                        return Poll::Ready(Err(self.gate.state.lock().refusal(Why::Displaced)));
+                    }
+                    Called::Waits(waker) => waker.clone_from(cx.waker()),
+                    Called::NotYet => *called = Called::Waits(cx.waker().clone()),
+                }
+            }
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.deadline)));
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            let mut state = self.gate.state.lock();
+            // Otherwise it was called at the last moment.
+            if state.line.remove(self.ticket).is_some() {
+                state.counts.expired += 1;
+                return Poll::Ready(Err(state.refusal(Why::Expired)));
+            }
+        }
+    }
+
+    fn arrive(&self, now: Instant) -> Slot {
+        let mut state = self.gate.state.lock();
+        state.counts.waited(now.saturating_duration_since(self.since));
+        drop(state);
+        let mut slot = Slot::new(&self.gate, now);
+        slot.place = Some((self.ticket, self.since, self.deadline));
+        slot
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let has_left = {
+            let mut state = self.gate.state.lock();
+            let has_left = state.line.remove(self.ticket).is_some();
+            state.counts.left += u64::from(has_left);
+            has_left
+        };
+        if !has_left && matches!(*self.call.0.lock(), Called::In) {
+            self.gate.hand_on();
+        }
+    }
+}
+
+/// One of the requests that a gate has let in, until this is dropped.
+pub(crate) struct Slot {
+    gate: Arc<Gate>,
+    since: Instant,
+    /// When the head of the answer came.
+    header: Option<Duration>,
+    /// Where it waited, since when, and until when it may.
+    place: Option<(Ticket, Instant, Instant)>,
+    is_given_back: bool,
+}
+
+impl Slot {
+    fn new(gate: &Arc<Gate>, now: Instant) -> Slot {
+        Slot { gate: Arc::clone(gate), since: now, header: None, place: None, is_given_back: false }
+    }
+
+    /// Notes that the origin has answered.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        self.header = Some(now.saturating_duration_since(self.since));
+    }
+
+    /// Whether a connection that has become a tunnel holds it on: one of those that `max_conns` counts.
+    pub(crate) fn counts_tunnels(&self) -> bool {
+        self.gate.state.lock().rules.limit == Limit::Servers
+    }
+
+    fn give_back(mut self, state: &mut State) {
+        self.is_given_back = true;
+        state.running -= 1;
+        // It is counted again when it comes in.
+        match self.place {
+            Some((_, since, _)) => state.counts.waits_on(self.since.saturating_duration_since(since)),
+            None => state.counts.admitted -= 1,
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.is_given_back {
+            let now = Instant::now();
+            self.gate.release(now.saturating_duration_since(self.since), self.header, now);
+        }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").finish_non_exhaustive()
+    }
+}
