@@ -81,6 +81,15 @@ impl Permit {
         Self { zone: Arc::clone(zone), entry: Arc::clone(entry), since: zone.moment(), role }
     }
 
+    /// Whether requests wait for what it brings.
+    pub fn is_awaited(&self) -> bool {
+        match &self.role {
+            // Each of those holds the flight, as do its entry and this permit.
+            Role::Lead(flight) => Arc::strong_count(flight) > 2,
+            Role::Plain | Role::Refetch(_) | Role::Begun { .. } | Role::Over => false,
+        }
+    }
+
     /// When the fetch began.
     pub fn since(&self) -> Moment {
         self.since

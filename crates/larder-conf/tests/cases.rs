@@ -99,6 +99,15 @@ fn show(config: &Config, what: &str) -> String {
     let text = match words.as_slice() {
         ["main"] => format!("{:#?}", config.main),
         ["upstreams"] => format!("{:#?}", config.http.upstreams),
+        ["gates"] => {
+            let groups: Vec<_> = config.http.upstreams.iter().map(|group| (&group.gate, &group.queue)).collect();
+            let mut all = Vec::new();
+            collect(&config.http.servers[0].root, &mut all);
+            all.iter().fold(format!("{groups:#?}\n"), |mut out, location| {
+                let _ = writeln!(out, "{:?} {:?}", location.matcher, location.settings.gating);
+                out
+            })
+        }
         ["maps"] => format!("{:#?}", config.http.maps),
         ["geos"] => format!("{:#?}", config.http.geos),
         ["splits"] => format!("{:#?}", config.http.splits),

@@ -98,6 +98,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     if !errors.is_empty() {
         return Err(errors);
     }
+    builder.gate_changes.into_iter().for_each(|(gate, rules)| gate.set_rules(rules));
     tags::tell_zones(&mut builder.site);
     let followed =
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
@@ -120,6 +121,9 @@ struct Builder {
     /// The names of the server that is being assembled.
     server_names: Vec<model::ServerName>,
     origins: origins::Making,
+    gates: origins::Wishes,
+    /// Gates of the configuration before, with the rules of this one.
+    gate_changes: origins::Changes,
     vcl_groups: vcl::Groups,
     /// The zones of the configuration before this.
     counted_before: AllZones,
@@ -180,6 +184,8 @@ impl Builder {
             resolvers: Vec::new(),
             server_names: Vec::new(),
             origins: origins::Making::default(),
+            gates: origins::Wishes::default(),
+            gate_changes: origins::Changes::new(),
             vcl_groups: vcl::Groups::default(),
             counted_before: AllZones::default(),
             groups: HashMap::new(),
@@ -204,6 +210,7 @@ impl Builder {
                 self.site.servers[index].tls = tls::server(self, server, order.as_ref(), material, &mut keeping.tls);
             }
         }
+        self.gate_changes = self.make_gates(material);
         self.site.acme = acme::plan(self, config.acme.as_ref(), orders, material);
         names::listeners(self, http);
         self.check_named_locations(http);

@@ -85,7 +85,7 @@ mod zones;
 
 pub use assemble::check;
 pub use logs::LogFiles;
-pub use material::Material;
+pub use material::{FpmPool, Material};
 pub use pressure::{Group as MemoryGroup, has_little_memory};
 pub use serving::{Counted, CountedZone, Descriptors, Serving, ServingOptions};
 pub use site::Vcl;

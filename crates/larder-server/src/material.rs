@@ -1,17 +1,32 @@
-//! What is read together with the configuration: the files for TLS, as keys may be readable by root alone, and VCLs.
+//! What is read together with the configuration: the files for TLS, as keys may be readable by root alone, VCLs, and the
+//! pools of php-fpm.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use larder_origin::Address;
+
 use crate::site::Vcl;
 
-/// Certificates, keys, passwords and the like, by path, and VCLs. A file that could not be read is kept as its error.
+/// Certificates, keys, passwords and the like, by path, VCLs, and pools of php-fpm. A file that could not be read is kept as its error.
 #[derive(Clone, Default)]
 pub struct Material {
     files: HashMap<PathBuf, Result<Vec<u8>, String>>,
     vcls: HashMap<PathBuf, Arc<Vcl>>,
+    pools: Vec<FpmPool>,
+}
+
+/// A pool of a php-fpm on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FpmPool {
+    /// Where it listens.
+    pub listen: Address,
+    /// `pm.max_children`.
+    pub children: u32,
+    /// Its name and file.
+    pub shown: String,
 }
 
 /// Reads one such file.
@@ -41,6 +56,16 @@ impl Material {
     /// Adds a VCL that was compiled.
     pub fn add_vcl(&mut self, path: PathBuf, vcl: Vcl) {
         self.vcls.insert(path, Arc::new(vcl));
+    }
+
+    /// Sets the pools of php-fpm.
+    pub fn set_pools(&mut self, pools: Vec<FpmPool>) {
+        self.pools = pools;
+    }
+
+    /// The pools of php-fpm.
+    pub fn pools(&self) -> &[FpmPool] {
+        &self.pools
     }
 
     /// The VCL of a file.

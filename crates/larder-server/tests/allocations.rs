@@ -196,7 +196,8 @@ fn a_passed_request_allocates_little() {
     let php = origin(&[1, 5, 0, 1, 0, 0, 0, 0], &fastcgi_answer());
     let upstream = format!(
         "access_log off; upstream http {{ server 127.0.0.1:{http}; keepalive 4; keepalive_requests 1000000; }}
-         upstream php {{ server 127.0.0.1:{php}; keepalive 4; keepalive_requests 1000000; }}"
+         upstream php {{ server 127.0.0.1:{php}; keepalive 4; keepalive_requests 1000000; }}
+         upstream gated {{ server 127.0.0.1:{php}; keepalive 4; keepalive_requests 1000000; larder_gate 4; }}"
     );
     for (name, most, location) in [
         ("by HTTP", 5, "proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection '';"),
@@ -204,6 +205,13 @@ fn a_passed_request_allocates_little() {
             "by FastCGI",
             6,
             "fastcgi_pass php; fastcgi_keep_conn on; fastcgi_param SCRIPT_FILENAME /srv$uri;
+             fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
+             fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param SERVER_PROTOCOL $server_protocol;",
+        ),
+        (
+            "by FastCGI through a gate",
+            6,
+            "fastcgi_pass gated; fastcgi_keep_conn on; fastcgi_param SCRIPT_FILENAME /srv$uri;
              fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
              fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param SERVER_PROTOCOL $server_protocol;",
         ),

@@ -18,6 +18,7 @@ mod core;
 mod fastcgi;
 mod files;
 mod film;
+mod gate;
 mod geo;
 mod group;
 mod harmless;
@@ -73,7 +74,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 46] = [
+static TABLES: [&[DirectiveInfo]; 47] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -104,6 +105,7 @@ static TABLES: [&[DirectiveInfo]; 46] = [
     limits::TABLE,
     realip::TABLE,
     group::TABLE,
+    gate::TABLE,
     cache_path::TABLE,
     caching::TABLE,
     ban::TABLE,

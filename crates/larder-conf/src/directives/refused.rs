@@ -63,7 +63,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("dav_methods", "ngx_http_dav_module", IN_ANOTHER, OFF),
     refused("post_action", "ngx_http_core_module", "remove it", OFF),
     refused("sticky", "ngx_http_upstream_sticky_module", "use \"ip_hash\" or \"hash $cookie_name consistent\"", NEVER),
-    refused("queue", PLUS, "remove it", NEVER),
     refused("health_check", PLUS, "remove it; \"max_fails\" and \"fail_timeout\" watch the origins", NEVER),
     refused("match", PLUS, "remove it with the \"health_check\" it is for", NEVER),
     refused("state", PLUS, "remove it", NEVER),

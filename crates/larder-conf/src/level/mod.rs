@@ -10,8 +10,9 @@ use std::sync::Arc;
 use crate::contexts::Contexts;
 use crate::model::At;
 use crate::model::{
-    AddHeader, Autoindex, Caching, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen,
-    Matcher, Modules, OriginSettings, PemSource, Proxy, Purging, ServerName, Settings, Subrequests, Template, TryFiles,
+    AddHeader, Autoindex, Caching, CertificatePair, ClientLimits, Compression, FastCgi, Files, Gating, Handler, Http2,
+    Listen, Matcher, Modules, OriginSettings, PemSource, Proxy, Purging, ServerName, Settings, Subrequests, Template,
+    TryFiles,
 };
 use crate::span::Span;
 use crate::template;
@@ -208,6 +209,11 @@ impl Level {
     /// Who purges pages, and by which tags.
     pub fn purging(&mut self) -> &mut Purging {
         Arc::make_mut(&mut self.settings.purging)
+    }
+
+    /// How many requests are at the origins at once.
+    pub fn gating(&mut self) -> &mut Gating {
+        Arc::make_mut(&mut self.settings.gating)
     }
 
     /// The settings of the smaller modules.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Access, Caching, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Limits,
-    Logs, Modules, Parts, Proxy, Purging, RealIp, Redirects, Resolving, Subrequests,
+    Access, Caching, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Gating,
+    Limits, Logs, Modules, Parts, Proxy, Purging, RealIp, Redirects, Resolving, Subrequests,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -47,6 +47,8 @@ pub struct Settings {
     /// Who purges pages, and by which tags: `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin`,
     /// `larder_litespeed`.
     pub purging: Arc<Purging>,
+    /// How many requests are at the origins at once: `larder_gate`, `larder_gate_class`.
+    pub gating: Arc<Gating>,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
 }
@@ -73,6 +75,7 @@ impl Settings {
             subrequests: Arc::default(),
             caching: Arc::default(),
             purging: Arc::default(),
+            gating: Arc::default(),
             modules: Arc::default(),
         }
     }

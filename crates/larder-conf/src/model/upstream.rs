@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{At, Resolver, Template};
+use super::{At, Gate, Queue, Resolver, Template};
 
 /// `upstream`: a group of origins.
 #[derive(Clone, Debug)]
@@ -14,6 +14,10 @@ pub struct Upstream {
     pub servers: Vec<UpstreamServer>,
     /// How one is chosen.
     pub balance: Balance,
+    /// `larder_gate`.
+    pub gate: Option<At<Gate>>,
+    /// `queue`.
+    pub queue: Option<At<Queue>>,
     /// `keepalive`: idle connections kept, 32 as in nginx since 1.29.7.
     pub keepalive: usize,
     /// `keepalive_requests`, 1000.
@@ -35,6 +39,8 @@ impl Upstream {
             name,
             servers: Vec::new(),
             balance: Balance::RoundRobin,
+            gate: None,
+            queue: None,
             keepalive: 32,
             keepalive_requests: 1000,
             keepalive_timeout: Duration::from_secs(60),

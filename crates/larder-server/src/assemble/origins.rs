@@ -1,5 +1,6 @@
 //! Builds the groups of origins, and how `fastcgi_pass` and `proxy_pass` ask them.
 
+mod gate;
 mod heads;
 mod litespeed;
 mod tls;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ipnet::IpNet;
 use larder_cache::litespeed::FIELDS;
-use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
+use larder_conf::{Span, as_literal};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
 
 use crate::request::response_fields;
@@ -21,6 +22,7 @@ use crate::text::Text;
 
 use super::{Builder, Keeping};
 
+pub use gate::{Changes, Wishes};
 pub use tls::Making;
 
 /// Fields of an origin's answer that only larder reads (nginx's lists of hidden headers).
@@ -115,12 +117,13 @@ impl Builder {
             self.follow(&group, servers, upstream, http, keeping);
             self.count_on(&upstream.name.value, &group);
             self.site.origins.groups.push(group);
+            self.wish_of_group(self.site.origins.groups.len() - 1, upstream);
             self.site.origins.hash_by.push(hash_by);
         }
     }
 
     /// The group of an address without variables: an `upstream`, or a group of that single address.
-    fn group(&mut self, place: &str, port: Option<u16>, keep: bool, span: larder_conf::Span) -> usize {
+    fn group(&mut self, place: &str, port: Option<u16>, keep: bool, span: Span) -> usize {
         if let Some(&group) = self.site.origins.names.get(place) {
             return group;
         }
@@ -184,7 +187,7 @@ impl Builder {
             keep: fastcgi.keep_conn,
             catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
         });
-        self.origin(target, protocol, &fastcgi.origin, &[], settings, http)
+        self.origin(target, protocol, &fastcgi.origin, &[], (settings, pass.span), http)
     }
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
@@ -235,7 +238,7 @@ impl Builder {
                 .filter_map(|(find, flags)| Some((self.find(find)?, self.texts(flags))))
                 .collect(),
         });
-        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, &location.settings, http)
+        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, (&location.settings, pass.span), http)
     }
 
     fn origin(
@@ -244,7 +247,7 @@ impl Builder {
         protocol: Protocol,
         model: &model::OriginSettings,
         hidden_of_protocol: &[&'static str],
-        location: &model::Settings,
+        (location, span): (&model::Settings, Span),
         http: &model::Http,
     ) -> Handler {
         let caching = &location.caching;
@@ -271,6 +274,12 @@ impl Builder {
             hidden,
             retried: retry_rules(model.next_upstream.on),
         });
+        let group = match target {
+            Target::Group { group, .. } => Some(group),
+            Target::Variable(_) | Target::Files => None,
+        };
+        let is_fastcgi = matches!(protocol, Protocol::FastCgi(_));
+        let gating = self.wish_of_location(group, location, (is_fastcgi, span), http);
         let mut backend = Backend {
             target,
             protocol,
@@ -279,6 +288,7 @@ impl Builder {
             settings: Arc::clone(&settings),
             prepared_by: None,
             is_rfc9111,
+            gating,
         };
         backend.prepared_by = response_fields::prepared_rules(&backend, adds_charset);
         let store = match &model.store {

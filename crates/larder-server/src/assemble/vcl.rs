@@ -116,6 +116,7 @@ fn files(keeps_bodies: bool) -> Backend {
         settings: shared(model),
         prepared_by: None,
         is_rfc9111: false,
+        gating: Gating::default(),
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made
@@ -365,6 +366,7 @@ fn origin(builder: &mut Builder, (number, backend): (usize, &policy::Backend), v
         settings: settings(backend, parts),
         prepared_by: None,
         is_rfc9111: false,
+        gating: Gating::default(),
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made

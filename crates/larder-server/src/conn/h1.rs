@@ -385,7 +385,7 @@ impl Connection {
     fn poll_asking(&mut self, mut asking: Asking, task: &mut Context<'_>) -> Poll<Answered> {
         let outcome = match asking.underway.poll(task) {
             Poll::Ready(outcome) => Ok(outcome),
-            Poll::Pending if asking.underway.is_abortable && self.io.poll_gone(task).is_ready() => {
+            Poll::Pending if asking.underway.ends_with_client() && self.io.poll_gone(task).is_ready() => {
                 Err(Refused::Unwanted)
             }
             Poll::Pending => {

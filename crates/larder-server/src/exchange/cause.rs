@@ -48,6 +48,7 @@ causes! {
     NoRoom NO_ROOM,
     RangeNotThere "the range has not arrived",
     Failed "the origin failed",
+    Gate "no turn at the gate",
     Pass "pass",
     NoTtl "ttl",
     NotShared "not shared",

@@ -33,6 +33,8 @@ pub struct Upstream {
     pub lost_pages: u8,
     /// When this request stops waiting for another request's fetch.
     pub lock_until: Option<Time>,
+    /// How often that time was over while others waited at the gate of the origin.
+    pub line_waits: u8,
     /// Fields of the origin's answer, or of the object.
     pub fields: Option<Arc<Fields>>,
     /// Status of the origin's answer.
@@ -61,6 +63,7 @@ impl Upstream {
             part,
             lost_pages,
             lock_until,
+            line_waits,
             fields,
             status,
             page,
@@ -76,6 +79,7 @@ impl Upstream {
         *part = Part::Unasked;
         *lost_pages = 0;
         *lock_until = None;
+        *line_waits = 0;
         *fields = None;
         *status = None;
         *page = Weak::new();

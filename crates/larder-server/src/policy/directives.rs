@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use larder_cache::litespeed::Storing;
+use larder_cache::rfc9111::Said;
 use larder_cache::{Ignore, Object, OriginTtl, Rules, origin_ttl};
 use larder_conf::model::{LogLevel, OriginSettings, UseStale};
 use larder_http::ResponseHead;
@@ -143,7 +144,24 @@ pub fn on_stale(policy: &Directives, object: &Object, is_updating: bool, now: Ti
 
 /// `*_cache_use_stale`, and what the page itself said when it was stored (RFC 5861).
 pub fn may_be_stale(policy: &Directives, object: &Object, why: Why, now: Time) -> bool {
-    allows_stale(policy.settings.model.cache.use_stale, Says::of(object, now), why)
+    let model = &policy.settings.model;
+    match why {
+        Why::Gate => {
+            let covers = |why| allows_stale(model.cache.use_stale, Says::of(object, now), why);
+            let is_said =
+                [Why::Failed(FailKind::Error), Why::Failed(FailKind::Timeout), Why::Status(503), Why::Updating];
+            is_said.into_iter().any(covers) || model.ignore_headers.cache_control || !forbids_stale(object)
+        }
+        Why::Updating | Why::Failed(_) | Why::Status(_) => {
+            allows_stale(model.cache.use_stale, Says::of(object, now), why)
+        }
+    }
+}
+
+/// Whether a page says of itself that it may not be stale, or that it is for one visitor.
+fn forbids_stale(object: &Object) -> bool {
+    let said = Said::by(&object.fields, &[]);
+    said.forbids_stale() || said.private
 }
 
 /// What a page that is stale now says of itself.
@@ -173,6 +191,8 @@ fn allows_stale(directive: UseStale, says: Says, why: Why) -> bool {
         Why::Status(404) => directive.http_404,
         Why::Status(429) => directive.http_429,
         Why::Status(status) => status >= 500 && says.if_error,
+        // Without a word of `*_cache_use_stale`: by what the page says.
+        Why::Gate => says.if_error,
     }
 }
 

@@ -192,6 +192,8 @@ pub enum Why {
     Failed(FailKind),
     /// The origin answered with this status.
     Status(u16),
+    /// The gate of the origin did not let the request in.
+    Gate,
 }
 
 /// Whether an answer is stored.

@@ -123,7 +123,7 @@ pub fn on_stale(policy: &Rfc9111Policy, object: &Object, is_updating: bool, ex: 
 /// While the origin cannot be reached (§4.2.4), or by `stale-if-error` (RFC 5861 §4), or by `*_cache_use_stale`; never if
 /// the page forbids it.
 pub fn may_be_stale(policy: &Rfc9111Policy, object: &Object, why: Why, ex: &Exchange, now: Time) -> bool {
-    if object.is_fresh(now) && matches!(why, Why::Failed(_)) {
+    if object.is_fresh(now) && matches!(why, Why::Failed(_) | Why::Gate) {
         return true;
     }
     if said_by_page(policy, object).forbids_stale() {
@@ -135,11 +135,11 @@ pub fn may_be_stale(policy: &Rfc9111Policy, object: &Object, why: Why, ex: &Exch
         .stale_if_error
         .is_some_and(|seconds| object.is_fresh(now) || object.staleness(now) < Duration::from_secs(seconds));
     match why {
-        Why::Failed(_) if is_page && object.staleness(now) < AWAY_MAX => true,
+        Why::Failed(_) | Why::Gate if is_page && object.staleness(now) < AWAY_MAX => true,
         Why::Status(500 | 502 | 503 | 504) if by_request => true,
         // `stale-if-error` is about no other failures (RFC 5861 §4).
         Why::Status(501 | 505..) => false,
-        Why::Failed(_) | Why::Status(_) | Why::Updating => {
+        Why::Failed(_) | Why::Status(_) | Why::Updating | Why::Gate => {
             directives::may_be_stale(&policy.directives, object, why, now)
         }
     }

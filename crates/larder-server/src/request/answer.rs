@@ -31,30 +31,40 @@ use super::{
     slice, store,
 };
 
-/// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
+/// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504, or 503 if its gate let nobody in.
 pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(detour) = policy::failure(origin, !error.is_before_request(), ex, cx) {
         return instead(detour, plan, origin, ex, cx);
     }
     ex.upstream.refused_in = plan.storing.as_ref().map(Storing::zone);
     let kind = error.kind();
-    let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), ex, cx.now());
+    let (why, cause) = match error {
+        FetchError::Gate(_) => (Why::Gate, Cause::Gate),
+        _ => (Why::Failed(kind), Cause::Failed),
+    };
+    let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, why, ex, cx.now());
     if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
-        return deliver_stale(object, plan.storing, ex, cx);
+        return deliver_stale(object, cause, plan.storing, ex, cx);
     }
     let status = match (kind, error) {
         (_, FetchError::Body(_)) => status::INTERNAL_SERVER_ERROR,
+        (_, FetchError::Gate(refusal)) => {
+            ex.upstream.cache_detail = Cause::Gate;
+            let seconds = refusal.retry_after.as_secs() + u64::from(refusal.retry_after.subsec_nanos() > 0);
+            ex.reply.fields.set("Retry-After", seconds.to_string().as_bytes());
+            status::SERVICE_UNAVAILABLE
+        }
         (FailKind::Timeout, _) => status::GATEWAY_TIMEOUT,
         (FailKind::Error | FailKind::InvalidHeader, _) => status::BAD_GATEWAY,
     };
     Step::Synth(Synth::Status(status))
 }
 
-/// Delivers the stale page in place of a failed answer. Dropping the right to store wakes the waiters.
-fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
+/// Delivers the stale page in place of an answer that failed for this cause. Dropping the right to store wakes the waiters.
+fn deliver_stale(object: Arc<Object>, cause: Cause, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
-    ex.upstream.cache_detail = Cause::Failed;
+    ex.upstream.cache_detail = cause;
     cx.stats().stale.add(1);
     Step::Page(Page::stored(object))
 }
@@ -100,7 +110,7 @@ pub fn answered(
         }
         (Judgement::Astray, _) => Plan { stale: None, ..plan }.into(),
         (Judgement::Confirmed, Some(object)) => revalidated(&answer.head, &object, plan.storing, origin, ex, cx),
-        (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
+        (Judgement::Stale, Some(object)) => deliver_stale(object, Cause::Failed, plan.storing, ex, cx),
         (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
                 ex.upstream.cache_detail = Cause::Other("x-accel-redirect");

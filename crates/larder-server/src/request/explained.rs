@@ -20,6 +20,9 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
             Some(status) => format!("a stale page, as the origin answered with {status}"),
             None => "a stale page, as the origin gave no answer".to_owned(),
         },
+        Some(CacheStatus::Stale) if ex.upstream.cache_detail == Cause::Gate => {
+            "a stale page, as there was no turn at the gate".to_owned()
+        }
         Some(CacheStatus::Stale) => "a stale hit".to_owned(),
         Some(CacheStatus::Updating) => "a stale hit: another request is fetching the page anew".to_owned(),
         Some(CacheStatus::Revalidated) if ex.upstream.cache_detail == Cause::EachTime => {
@@ -29,7 +32,7 @@ pub fn sentence(ex: &mut Exchange, cx: &Cx) -> String {
         None if cx.origin(ex).is_none() => "no cache is asked here".to_owned(),
         _ if ex.upstream.cache_detail == Cause::OnlyIfCached => answered_here(ex, cx),
         None if ex.upstream.status.is_none() && ex.tally.attempts.is_empty() => answered_here(ex, cx),
-        _ if ex.upstream.status.is_none() => format!("not cached: {}", reasons::NO_ANSWER),
+        _ if ex.upstream.status.is_none() => format!("not cached: {}", reasons::without_answer(ex)),
         _ if is_guarded(ex) => {
             let why = walked(ex, cx).unwrap_or_else(|| reasons::of_answer(ex, cx).into_owned());
             match ex.upstream.cache_status {

@@ -1,6 +1,7 @@
 //! Asks the origin: resolves its name, sends the request and its body, and ends the fetch if the client leaves.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::site::{Origin, Target};
 
 use super::early_hints::Gathered;
 use super::origin_request::passed_on::Extent;
-use super::plan::Plan;
+use super::plan::{Plan, Storing};
 use super::written_url::{self, By};
 use super::{Step, Synth, answer, early_hints, explained, origin_request, own_files, part, reasons, refill, resolve};
 
@@ -34,7 +35,9 @@ pub struct Underway {
     /// Interim responses that go out with the answer.
     gathered: Option<Gathered>,
     /// Whether it ends when the client leaves.
-    pub is_abortable: bool,
+    is_abortable: bool,
+    /// Whether it ends then too as long as it waits at a gate, and nobody waits for it.
+    may_leave_gate: bool,
 }
 
 /// How a fetch begins that is driven by whoever polls the connection.
@@ -77,6 +80,14 @@ impl Underway {
     /// Ready when the head of the answer is there, or there will be none.
     pub fn poll(&mut self, task: &mut Context<'_>) -> Poll<Outcome> {
         self.fetching.poll(task)
+    }
+
+    /// Whether it ends when the client leaves.
+    pub fn ends_with_client(&self) -> bool {
+        self.is_abortable
+            || self.may_leave_gate
+                && self.fetching.is_waiting()
+                && !self.plan.storing.as_ref().is_some_and(Storing::is_awaited)
     }
 
     /// Makes the answer, or the failure, the next step.
@@ -143,12 +154,19 @@ pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -
     };
     let is_abortable = underway.is_abortable;
     let mut feed = ex.request.body.take_feed();
-    let fetching = poll_fn(|task| underway.poll(task));
+    let mut gone = pin!(from.gone());
+    let fetching = poll_fn(|task| match underway.poll(task) {
+        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Pending if !is_abortable && underway.ends_with_client() => {
+            gone.as_mut().poll(task).map(|()| Err(Refused::Unwanted))
+        }
+        Poll::Pending => Poll::Pending,
+    });
     let outcome = match is_abortable || feed.is_some() || hinting.is_some() {
-        false => Ok(fetching.await),
+        false => fetching.await,
         true => tokio::select! {
             biased;
-            outcome = fetching => Ok(outcome),
+            outcome = fetching => outcome,
             refused = watch(feed.as_deref_mut(), from, is_abortable) => Err(refused),
             never = early_hints::pass(hinting.as_mut(), from) => match never {},
         },
@@ -243,6 +261,7 @@ fn ask(
     }
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);
+    let may_leave_gate = !origin.backend.settings.model.ignore_client_abort;
     let mut request = request?;
     if !is_written {
         records::fetch::begin(None, ex, cx);
@@ -261,7 +280,7 @@ fn ask(
         Protocol::FastCgi { .. } => 0,
     };
     let fetching = Fetching::new(request, hints, attempts);
-    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, gathered: None, is_abortable }))
+    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, gathered: None, is_abortable, may_leave_gate }))
 }
 
 fn no_origin() -> Step {

@@ -15,7 +15,7 @@ use crate::site::Origin;
 use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Ranges, Response, Slow, Step, Synth, part, refetch};
+use super::{Content, Ranges, Response, Slow, Step, Synth, gate, part, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -386,6 +386,12 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::LookInZone(waiting.zone),
         Woken::Ready => Plan::pass().into(),
+        Woken::GaveUp if gate::has_line(&origin.backend, cx) && ex.upstream.line_waits < LINE_WAITS_MAX => {
+            // A fetch of its own would wait behind the one that it waits for.
+            ex.upstream.line_waits += 1;
+            ex.upstream.lock_until = None;
+            Step::LookInZone(waiting.zone)
+        }
         Woken::Uncacheable if part::leave(ex) => Step::LookInZone(waiting.zone),
         // A policy that has left a mark finds it.
         Woken::Uncacheable if policy::writes_requests(origin) => Step::LookInZone(waiting.zone),
@@ -410,6 +416,9 @@ async fn hold(object: &Object, lock_age: Duration) {
     let _ = tokio::time::timeout(lock_age, is_over).await;
 }
 
+/// How often a request waits for `*_cache_lock_timeout` while others wait at the gate of its origin: with the usual 5 s as
+/// long as an origin may be silent.
+const LINE_WAITS_MAX: u8 = 12;
 /// With a shorter `*_cache_lock_age`, waiters get the page only when it is whole.
 const HELD_MAX: Duration = Duration::from_secs(1);
 /// How often a waiter looks whether the page is whole.

@@ -32,6 +32,7 @@ pub mod files;
 pub mod fill;
 pub mod film;
 pub mod filters;
+pub mod gate;
 pub mod handle;
 pub mod head_update;
 pub mod lookup;

@@ -89,7 +89,7 @@ fn needs(why: &str, status: Option<u16>, by: By) -> Option<String> {
         "buffering is off" => format!("{prefix}_buffering on"),
         "x-accel-redirect" => "an answer without X-Accel-Redirect".to_owned(),
         "a part of a page" => "the whole page: a status other than 206 and 304".to_owned(),
-        reasons::NO_ANSWER => "an answer of the origin".to_owned(),
+        reasons::NO_ANSWER | "no turn at the gate" => "an answer of the origin".to_owned(),
         _ => return None,
     })
 }
@@ -139,6 +139,7 @@ mod tests {
             ("fastcgi_no_cache $skip at a.conf:3", Some(200), by, Some("$skip to be empty or 0")),
             ("too large (700 bytes)", Some(200), By::Vcl, Some("a larger memory or disk")),
             (reasons::NO_ANSWER, None, by, Some("an answer")),
+            ("no turn at the gate", None, by, Some("an answer")),
             ("hit-for-miss, then beresp.uncacheable", Some(200), By::Vcl, Some("vcl_backend_response to leave")),
             ("what nobody knows", Some(200), by, None),
             ("what nobody knows", Some(200), By::Vcl, None),

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use larder_http::Method;
-use larder_origin::gate::Asks;
 use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry};
 
 use crate::context::Cx;
@@ -19,7 +18,7 @@ use crate::exchange::Exchange;
 use crate::policy::Validators;
 use crate::site::{Backend, HashBy, OriginShared, Protocol, Scheme, Target};
 
-use super::{Step, esi};
+use super::{Step, esi, gate};
 
 use fastcgi::fastcgi_request;
 use http::http_request;
@@ -45,6 +44,7 @@ pub fn build(
     ex.eval.take_back(place.uri);
     let method_is_head = is_head(&protocol, ex);
     let hash_key = hash_key(backend, ex, cx);
+    let gate = gate::asks(backend, &place.group, ex, cx);
     let bind = local_address(backend, ex, cx);
     let (tls, preface) = match &backend.protocol {
         Protocol::FastCgi(_) => (None, None),
@@ -73,7 +73,7 @@ pub fn build(
             Protocol::FastCgi(parts) => parts.keep,
             Protocol::Http(_) => true,
         },
-        gate: Asks::default(),
+        gate,
         method_is_head,
     })
 }

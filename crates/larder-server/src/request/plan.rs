@@ -77,6 +77,14 @@ impl Storing {
         }
     }
 
+    /// Whether requests wait for the answer.
+    pub fn is_awaited(&self) -> bool {
+        match &self.right {
+            Right::Permit(permit) => permit.is_awaited(),
+            Right::Unasked { .. } => false,
+        }
+    }
+
     /// The zone.
     pub fn zone(&self) -> usize {
         self.zone

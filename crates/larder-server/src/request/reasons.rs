@@ -29,7 +29,10 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
     if !is_over || !is_counted && refused_in.is_none() {
         return;
     }
-    let reason = if ex.upstream.status.is_some() { of_answer(ex, cx) } else { NO_ANSWER.into() };
+    let reason = match ex.upstream.status {
+        Some(_) => of_answer(ex, cx),
+        None => without_answer(ex).into(),
+    };
     if let Some(zone) = refused_in {
         let reason = match ex.upstream.cache_status {
             Some(CacheStatus::Bypass) if ex.upstream.status.is_some() => of_refusal(ex, cx),
@@ -50,6 +53,11 @@ pub fn note(next: &Step, ex: &mut Exchange, cx: &Cx, made_by: fn(&Exchange, &Cx)
 
 /// The reason where an origin has failed.
 pub const NO_ANSWER: &str = "the origin gave no answer";
+
+/// The reason where no origin has answered.
+pub fn without_answer(ex: &Exchange) -> &'static str {
+    if ex.upstream.cache_detail == Cause::Gate { Cause::Gate.words() } else { NO_ANSWER }
+}
 
 /// The server and the location of a request; behind a VCL that serves alone, its host.
 pub fn place(ex: &Exchange, cx: &Cx) -> String {

@@ -134,6 +134,7 @@ fn forget_response(status: u16, ex: &mut Exchange) {
         status::UNAUTHORIZED => known == Known::WwwAuthenticate,
         status::MOVED_PERMANENTLY..=status::PERMANENT_REDIRECT => known == Known::Location,
         status::RANGE_NOT_SATISFIABLE => known == Known::ContentRange,
+        status::SERVICE_UNAVAILABLE => known == Known::RetryAfter,
         _ => false,
     };
     ex.reply.fields.retain(|known, _, _| belongs(known));

@@ -38,7 +38,7 @@ pub use listener::{Listener, NameTable, VirtualServer, listener_for};
 pub use location::{Handler, Keeps, Loc, Matching, Tree, TryFallback, TryFiles};
 pub use log::{AccessLog, AccessLogTarget, AccessSink, SiteLogs};
 pub use modules::{BanRule, Modules, PurgeRule, SubFilter};
-pub use origin::{Backend, FastCgiParts, Find, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
+pub use origin::{Backend, FastCgiParts, Find, Gating, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
 pub use parts::{
     AccessParts, Around, AuthRequest, Composing, CompressionParts, Edit, EditChange, Edits, FieldParts, FileParts,
     LocLogs, Pace, Subrequests,

@@ -31,6 +31,17 @@ pub struct Backend {
     pub prepared_by: Option<PreparedRules>,
     /// Whether its pages are stored and reused by RFC 9111.
     pub is_rfc9111: bool,
+    /// How its requests go through the gate of its group.
+    pub gating: Gating,
+}
+
+/// How the requests of a location go through the gate of a group.
+#[derive(Default)]
+pub struct Gating {
+    /// `larder_gate off`: they pass by.
+    pub passes: bool,
+    /// `larder_gate_class`.
+    pub class: Option<Text>,
 }
 
 impl Backend {

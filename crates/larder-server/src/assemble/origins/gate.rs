@@ -1,0 +1,248 @@
+//! Gives groups of origins their gates: `larder_gate`, `queue`, or as many as the php-fpm of this machine has children.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_conf::model::{self, At, GateLimit};
+use larder_conf::{Diagnostic, Span};
+use larder_origin::gate::{Gate, Limit, Rules};
+use larder_origin::{Address, Group, Server};
+use tokio::time::Instant;
+
+use crate::material::{FpmPool, Material};
+use crate::site::Gating;
+use crate::text::Text;
+
+use super::Builder;
+
+/// What is wished of the gates of groups, by their places.
+#[derive(Default)]
+pub struct Wishes(BTreeMap<usize, Wish>);
+
+#[derive(Default)]
+struct Wish {
+    /// The `larder_gate` of its `upstream`, or of a location that asks it.
+    gate: Option<At<model::Gate>>,
+    /// Whether the `upstream` itself says it.
+    is_own: bool,
+    queue: Option<model::Queue>,
+    /// A `fastcgi_pass` to it that has no `larder_gate`.
+    fastcgi: Option<Span>,
+}
+
+/// Gates that go on under other rules, once the configuration holds.
+pub type Changes = Vec<(Arc<Gate>, Rules)>;
+
+impl Builder {
+    /// Notes what an `upstream` says.
+    pub(super) fn wish_of_group(&mut self, group: usize, upstream: &model::Upstream) {
+        let queue = upstream.queue.as_ref().map(|queue| queue.value);
+        let wish = Wish { gate: upstream.gate.clone(), is_own: upstream.gate.is_some(), queue, fastcgi: None };
+        self.gates.0.insert(group, wish);
+    }
+
+    /// Notes what a location says that asks a group. Returns how its requests go through the gate.
+    pub(super) fn wish_of_location(
+        &mut self,
+        group: Option<usize>,
+        settings: &model::Settings,
+        (is_fastcgi, span): (bool, Span),
+        http: &model::Http,
+    ) -> Gating {
+        let class: Option<Text> = self.maybe(settings.gating.class.as_ref());
+        let Some(group) = group else { return Gating { passes: false, class } };
+        let said = settings.gating.gate.clone();
+        let wish = self.gates.0.entry(group).or_default();
+        let is_everywhere =
+            |said: &At<model::Gate>| http.settings.gating.gate.as_ref().is_some_and(|of| of.span == said.span);
+        let mut conflict = None;
+        let passes = match (said, &wish.gate) {
+            (Some(said), _) if said.value.limit == GateLimit::Off => !is_everywhere(&said) && wish.queue.is_none(),
+            (None, _) if is_fastcgi => {
+                wish.fastcgi.get_or_insert(span);
+                false
+            }
+            (None, _) => false,
+            (Some(_), Some(_)) if wish.is_own => false,
+            (Some(said), Some(known)) if known.value == said.value => false,
+            (Some(said), Some(known)) if is_everywhere(&said) || is_everywhere(known) => {
+                // The nearer one holds.
+                if is_everywhere(known) {
+                    wish.gate = Some(said);
+                }
+                false
+            }
+            (Some(said), Some(known)) => {
+                conflict = Some((said.span, known.span));
+                false
+            }
+            (Some(said), None) => {
+                wish.gate = Some(said);
+                false
+            }
+        };
+        if let Some((here, there)) = conflict {
+            let name = self.site.origins.groups[group].name().to_owned();
+            self.diagnostics.push(
+                *Diagnostic::error(format!("\"{name}\" has one gate, and \"larder_gate\" says two things of it"))
+                    .at(here)
+                    .related(there, "another location says this")
+                    .help("say the same in both, or once in an \"upstream\" block"),
+            );
+        }
+        Gating { passes, class }
+    }
+
+    /// Makes the gates, and returns those that were there before, with the rules that hold now.
+    pub fn make_gates(&mut self, material: &Material) -> Changes {
+        let mut changes = Changes::new();
+        for (at, wish) in std::mem::take(&mut self.gates.0) {
+            let group = Arc::clone(&self.site.origins.groups[at]);
+            let Some(rules) = self.rules_of(&group, &wish, material) else { continue };
+            let name = self.groups.iter().find(|(_, of)| Arc::ptr_eq(of, &group)).map(|(name, _)| name);
+            let before = name.and_then(|name| self.groups_before.get(name)).and_then(|group| group.gate()).cloned();
+            group.set_gate(match before {
+                Some(gate) => {
+                    changes.push((Arc::clone(&gate), rules));
+                    gate
+                }
+                None => Gate::new(rules),
+            });
+        }
+        changes
+    }
+
+    fn rules_of(&mut self, group: &Group, wish: &Wish, material: &Material) -> Option<Rules> {
+        if let Some(queue) = wish.queue {
+            return Some(rules(Limit::Servers, queue.most, Some(queue.timeout)));
+        }
+        let (gate, span, is_said) = match (&wish.gate, wish.fastcgi) {
+            (Some(gate), _) => (gate.value, gate.span, true),
+            (None, Some(span)) => (model::Gate::AUTO, span, false),
+            (None, None) => return None,
+        };
+        let limit = match gate.limit {
+            GateLimit::Off => return None,
+            GateLimit::Fixed(limit) => Limit::Fixed(limit),
+            GateLimit::Adaptive { min, max } => Limit::Adaptive { min, max },
+            GateLimit::Auto => match children_of(group, material.pools()) {
+                Ok((children, pools)) => {
+                    if !is_said {
+                        self.diagnostics.push(
+                            *Diagnostic::notice(format!(
+                                "at most {children} requests are at \"{}\" at once, as pm.max_children of {pools} says; \
+                                 others wait",
+                                group.name()
+                            ))
+                            .at(span)
+                            .label("\"larder_gate off;\" sends all at once, as nginx does"),
+                        );
+                    }
+                    Limit::Fixed(children)
+                }
+                Err(server) => {
+                    if is_said {
+                        let message = format!(
+                            "\"larder_gate auto\" does not know how many children {server} has: there is no gate"
+                        );
+                        self.diagnostics.push(
+                            *Diagnostic::warning(message)
+                                .at(span)
+                                .help("no pool file of a php-fpm on this machine names it; write \"larder_gate N;\""),
+                        );
+                    }
+                    return None;
+                }
+            },
+        };
+        Some(rules(limit, gate.queue, gate.timeout))
+    }
+}
+
+fn rules(limit: Limit, queue: u32, timeout: Option<Duration>) -> Rules {
+    Rules { limit, queue_max: queue as usize, timeout }
+}
+
+/// How many children the php-fpm pools of a group have together, and which pools they are; or a server that is none that
+/// is known.
+fn children_of(group: &Group, pools: &[FpmPool]) -> Result<(u32, String), String> {
+    let servers = group.servers(Instant::now());
+    let mut found: Vec<&FpmPool> = Vec::new();
+    for server in servers.iter().map(|of| &of.server).filter(|server| !server.down && !server.backup) {
+        let pool = pools.iter().find(|pool| is_at(pool, server)).ok_or_else(|| server.address.to_string())?;
+        if !found.iter().any(|known| std::ptr::eq(*known, pool)) {
+            found.push(pool);
+        }
+    }
+    let children = found.iter().fold(0u32, |sum, pool| sum.saturating_add(pool.children));
+    if children == 0 {
+        return Err(format!("\"{}\"", group.name()));
+    }
+    let shown: Vec<&str> = found.iter().map(|pool| pool.shown.as_str()).collect();
+    Ok((children, shown.join(", ")))
+}
+
+/// Whether a server is this pool, and no pool of another machine.
+fn is_at(pool: &FpmPool, server: &Server) -> bool {
+    match (&pool.listen, &server.address) {
+        (Address::Unix(own), Address::Unix(asked)) => {
+            let follow = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            own == asked || follow(own) == follow(asked)
+        }
+        (Address::Tcp(own), Address::Tcp(asked)) => {
+            let is_all = own.ip().is_unspecified() && is_loopback(asked.ip());
+            own.port() == asked.port() && (own.ip() == asked.ip() || is_all)
+        }
+        (Address::Unix(_), Address::Tcp(_)) | (Address::Tcp(_), Address::Unix(_)) => false,
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_origin::{Balance, Keepalive};
+
+    use super::*;
+
+    fn pool(listen: &str, children: u32) -> FpmPool {
+        let listen = match listen.parse() {
+            Ok(address) => Address::Tcp(address),
+            Err(_) => Address::Unix(listen.into()),
+        };
+        FpmPool { listen, children, shown: format!("pool of {children}") }
+    }
+
+    fn children(servers: &[Server], pools: &[FpmPool]) -> Result<u32, String> {
+        let group = Group::new("php", servers.to_vec(), Balance::RoundRobin, Keepalive::NONE);
+        children_of(&group, pools).map(|(children, _)| children)
+    }
+
+    #[test]
+    fn only_pools_of_this_machine_say_how_many_there_may_be() {
+        let unix = |path: &str| Server::new(Address::Unix(path.into()));
+        let tcp = |address: &str| Server::new(Address::Tcp(address.parse().unwrap()));
+        let pools = [pool("/run/php.sock", 5), pool("0.0.0.0:9000", 7), pool("10.0.0.1:9001", 9), pool("/none", 0)];
+        for (servers, expected) in [
+            (vec![unix("/run/php.sock")], Some(5)),
+            (vec![unix("/run/other.sock")], None),
+            (vec![tcp("127.0.0.1:9000")], Some(7)),
+            (vec![tcp("[::1]:9000")], Some(7)),
+            (vec![tcp("10.0.0.2:9000")], None),
+            (vec![tcp("10.0.0.1:9001")], Some(9)),
+            (vec![tcp("127.0.0.1:9001")], None),
+            (vec![unix("/run/php.sock"), tcp("127.0.0.1:9000")], Some(12)),
+            (vec![unix("/run/php.sock"), unix("/run/php.sock")], Some(5)),
+            (vec![unix("/run/php.sock"), tcp("10.9.9.9:9000")], None),
+            (vec![unix("/run/php.sock"), Server { backup: true, ..tcp("10.9.9.9:9000") }], Some(5)),
+            (vec![unix("/none")], None),
+            (vec![], None),
+        ] {
+            assert_eq!(children(&servers, &pools).ok(), expected, "{servers:?}");
+        }
+    }
+}
