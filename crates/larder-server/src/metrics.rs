@@ -6,6 +6,7 @@ use std::fmt::{Display, Write};
 
 use larder_cache::ZoneStats;
 use larder_origin::ServerState;
+use larder_origin::gate::{Class, GateStatus, WAIT_BOUNDS_MILLIS};
 use larder_store::{DiskState, DiskStats};
 
 use crate::clock;
@@ -65,6 +66,7 @@ pub fn page(cx: &Cx) -> String {
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
     write_disk_times(&mut out, &disks);
+    write_gates(&mut out, cx);
     write_counted(&mut out, cx);
     cx.worker.shared.dash.php.watch(clock::steady());
     let pools = php_status::known(cx).into_iter();
@@ -81,6 +83,33 @@ fn write_disk_times(out: &mut String, disks: &[Labelled<DiskStats>]) {
     };
     write_times(out, "larder_disk_read_seconds", "How long a read from the disk took.", &of(|disk| disk.read_times));
     write_times(out, "larder_disk_write_seconds", "How long a write of a batch took.", &of(|disk| disk.write_times));
+}
+
+/// Writes what is counted at the gates of groups.
+fn write_gates(out: &mut String, cx: &Cx) {
+    let mut gates: Vec<Labelled<GateStatus>> = Vec::new();
+    for group in &cx.site().origins.groups {
+        let labels = vec![label("group", group.name())];
+        // The same place may be asked in two protocols.
+        if let Some(gate) = group.gate().filter(|_| gates.iter().all(|(known, _)| *known != labels)) {
+            gates.push((labels, gate.status()));
+        }
+    }
+    GATE.iter().for_each(|metric| write_metric(out, metric, &gates));
+    let name = "larder_gate_wait_seconds";
+    if !gates.is_empty() {
+        let _ = writeln!(out, "# HELP {name} How long requests waited that came in then.\n# TYPE {name} histogram");
+    }
+    for (labels, gate) in &gates {
+        let (labels, counts) = (labels.join(","), &gate.counts);
+        let mut below = 0;
+        for (held, bound) in counts.waits.iter().zip(WAIT_BOUNDS_MILLIS.map(Some).iter().chain([&None])) {
+            below += held;
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |millis| (millis as f64 / 1e3).to_string());
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
+        }
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {below}", counts.wait.as_secs_f64());
+    }
 }
 
 /// Writes what is counted of requests, by zone.
@@ -169,6 +198,29 @@ const SERVER: [Metric<Sums>; 4] = [
         vec![("reading", all.reading), ("writing", all.writing), ("waiting", all.waiting)]
     })
     .by("state"),
+];
+
+const GATE: [Metric<GateStatus>; 4] = [
+    gauge("larder_gate_limit", "How many requests may be at the origins of a group at once.", |gate: &GateStatus| {
+        gate.limit.map(|limit| ("", limit.into())).into_iter().collect()
+    }),
+    gauge("larder_gate_running", "How many requests are.", |gate: &GateStatus| vec![("", gate.running.into())]),
+    gauge("larder_gate_waiting", "How many requests wait for their turn.", |gate: &GateStatus| {
+        Class::all().zip(gate.waiting).map(|(class, count)| (class.name(), count.into())).collect()
+    })
+    .by("class"),
+    counter("larder_gate_requests_total", "Requests that came to the gate.", |gate: &GateStatus| {
+        let counts = &gate.counts;
+        vec![
+            ("at_once", counts.admitted - counts.waited),
+            ("waited", counts.waited),
+            ("refused", counts.refused),
+            ("displaced", counts.displaced),
+            ("expired", counts.expired),
+            ("left", counts.left),
+        ]
+    })
+    .by("outcome"),
 ];
 
 const MEMORY: [Metric<Found>; 4] = [

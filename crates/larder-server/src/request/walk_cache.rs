@@ -8,13 +8,13 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::script::cookie_of;
-use crate::site::{CachePolicy, Directives, Origin, Policy, UserVarSource};
+use crate::site::{CachePolicy, Directives, Origin, Policy, Target, UserVarSource};
 use crate::text::{Part, Text, written};
 use crate::variable::Var;
 use crate::vsl::{Fact, Note, Plain, Shown};
 
 use super::notes::{notes, say, tell, verdict};
-use super::{Step, masked, reasons, walk_page};
+use super::{Step, gate, masked, reasons, walk_page};
 
 /// Asks the policy, and looks at the cache without a trace.
 pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
@@ -37,6 +37,7 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
         say("key", key, None, ex);
     }
     guards.tell(ex);
+    tell_gate(origin, ex, cx);
     match asked {
         Ask::Look(zone) => look_in(zone, origin, &guards, ex, cx),
         Ask::Refresh(zone) => {
@@ -92,6 +93,34 @@ fn last_place(ex: &Exchange) -> String {
         let at = at.map_or_else(String::new, |at| format!(" at {at}"));
         format!(", {what}: {text}{at}")
     })
+}
+
+/// The gate of the origin: who is in, who waits, and the class that this request has there.
+fn tell_gate(origin: &Origin, ex: &mut Exchange, cx: &Cx) {
+    let (Target::Group { group, .. }, Some(_)) = (&origin.backend.target, origin.policy.directives()) else { return };
+    let group = &cx.site().origins.groups[*group];
+    let Some(gate) = group.gate() else { return };
+    let (class, by) = gate::class(&origin.backend, ex, cx);
+    let status = gate.status();
+    let limit = status.limit.map_or_else(|| "max_conns".to_owned(), |limit| limit.to_string());
+    let how = match origin.backend.gating.passes {
+        true => "it passes by, by larder_gate off".to_owned(),
+        false => format!("class {}, by {by}", class.name()),
+    };
+    let text = format!(
+        "{}: {} of {limit} are in, {} of {} wait; {how}",
+        group.name(),
+        status.running,
+        status.waiting_all(),
+        status.queue_max
+    );
+    let facts = vec![
+        ("group", Fact::Text(group.name().to_owned())),
+        ("running", Fact::Number(status.running.into())),
+        ("waiting", Fact::Number(status.waiting_all().into())),
+        ("class", Fact::Text(class.name().to_owned())),
+    ];
+    tell("gate", text, None, facts, ex);
 }
 
 fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx: &Cx) -> Step {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use larder_origin::Group;
+use larder_origin::gate::{Class, GateStatus, WAIT_BOUNDS_MILLIS};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -171,6 +172,24 @@ fn zones(zones: &Zones<Traffic>) -> Map<String, Value> {
     zones.iter().map(|one| (one.name.clone(), zone(one.counts.sums(TrafficSums::add)))).collect()
 }
 
+/// The gate of a group. Times are seconds, and the bounds of `waits` those of `wait_bounds`.
+fn gate(status: &GateStatus) -> Value {
+    let counts = &status.counts;
+    let waiting: Map<String, Value> = Class::all()
+        .zip(status.waiting)
+        .filter(|(_, count)| *count > 0)
+        .map(|(class, count)| (class.name().to_owned(), count.into()))
+        .collect();
+    json!({
+        "limit": status.limit, "running": status.running, "waiting": waiting, "queue_max": status.queue_max,
+        "time": status.time.as_secs_f64(),
+        "admitted": counts.admitted, "waited": counts.waited, "refused": counts.refused,
+        "displaced": counts.displaced, "expired": counts.expired, "left": counts.left,
+        "wait": counts.wait.as_secs_f64(), "waits": counts.waits,
+        "wait_bounds": WAIT_BOUNDS_MILLIS.map(|millis| millis as f64 / 1e3),
+    })
+}
+
 /// A group of origins: a php-fpm, say.
 fn origin(group: &Group) -> Value {
     let seconds = |time: Duration| time.as_secs_f64();
@@ -194,6 +213,7 @@ fn origin(group: &Group) -> Value {
         "is_up": group.is_up(Instant::now()),
         "idle_connections": group.idle(),
         "waiting": group.waiting(),
+        "gate": group.gate().map(|gate| self::gate(&gate.status())),
         "servers": servers.collect::<Vec<_>>(),
     })
 }

@@ -325,7 +325,13 @@ impl Plus<'_> {
     fn upstream(&self, group: &Group) -> Value {
         let servers = group.servers(Instant::now());
         let peers: Vec<Value> = servers.iter().enumerate().map(|(id, server)| self.peer(id, server)).collect();
-        json!({ "peers": peers, "keepalive": group.idle(), "zombies": 0, "zone": group.name() })
+        let mut told = json!({ "peers": peers, "keepalive": group.idle(), "zombies": 0, "zone": group.name() });
+        if let Some(gate) = group.gate().map(|gate| gate.status()) {
+            let counts = gate.counts;
+            let overflows = counts.refused + counts.displaced;
+            told["queue"] = json!({ "size": gate.waiting_all(), "max_size": gate.queue_max, "overflows": overflows });
+        }
+        told
     }
 
     fn peer(&self, id: usize, of: &ServerStatus) -> Value {

@@ -24,6 +24,7 @@ mod failures;
 mod files;
 mod films;
 mod filters;
+mod gate;
 mod header_edits;
 mod hostile;
 mod hosts;

@@ -100,7 +100,8 @@ fn forms() -> Vec<(&'static str, Value)> {
         "received": 0, "fails": 0, "unavail": 0, "health_checks": { "checks": 0, "fails": 0, "unhealthy": 0 }, "downtime": 0,
         "downstart?": "", "selected?": "",
     });
-    let upstream = json!({ "peers": [peer], "keepalive": 0, "zombies": 0, "zone": "" });
+    let queue = json!({ "size": 0, "max_size": 0, "overflows": 0 });
+    let upstream = json!({ "peers": [peer], "keepalive": 0, "zombies": 0, "zone": "", "queue?": queue });
     let configured = json!({
         "id": 0, "server": "", "weight": 0, "max_conns": 0, "max_fails": 0, "fail_timeout": "", "slow_start": "", "route": "",
         "backup": false, "down": false,
