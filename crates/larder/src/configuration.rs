@@ -7,6 +7,7 @@ use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
 use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, Survey, render};
 
 use crate::cli::NoEffect;
+use crate::fpm_pools;
 use crate::hostname::hostname;
 use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
@@ -228,6 +229,7 @@ impl Configuration {
             material.add_vcl(used.file.value, vcl);
             notices.extend(said);
         }
+        fpm_pools::read(&config, loader, &mut sources, &mut material);
         let (errors, more) = serving::check(&config, &material);
         if !errors.is_empty() {
             return Err(Rejected::of(&errors, &sources));

@@ -12,6 +12,7 @@ mod control;
 mod daemon;
 mod doctor;
 mod folders;
+mod fpm_pools;
 mod generation;
 mod hostname;
 mod import;

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use crate::logs::OpenLog;
 use crate::transaction_log;
 
+pub use larder_server::{Descriptors, FpmPool, Material, NGINX_VERSION, ServingOptions, check};
+
 /// How long busy workers are waited for.
 const SETTLING: Duration = Duration::from_secs(1);
-
-pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, check};
 
 /// The workers of this process.
 ///

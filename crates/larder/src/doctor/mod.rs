@@ -16,7 +16,7 @@ mod memory;
 mod net;
 pub mod options;
 mod patient;
-mod php;
+pub mod php;
 mod senses;
 #[cfg(test)]
 mod tests;

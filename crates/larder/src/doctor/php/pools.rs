@@ -56,12 +56,14 @@ fn main_file(machine: &Machine, process: &Process) -> Option<PathBuf> {
 
 /// What a file has.
 #[derive(Debug, Default)]
-struct Read {
-    pools: Vec<Pool>,
+pub struct Read {
+    /// Its pools.
+    pub pools: Vec<Pool>,
     includes: Vec<String>,
 }
 
-fn parse(file: &Path, text: &str) -> Read {
+/// Reads a file that has this text.
+pub fn parse(file: &Path, text: &str) -> Read {
     let mut read = Read::default();
     let mut is_global = true;
     for line in text.lines().map(str::trim) {
@@ -210,7 +212,7 @@ fn listen(text: &str) -> Option<Address> {
 }
 
 /// Where packages of Debian, Fedora, Alpine and php's own image have pools.
-const PLACES: [&str; 4] = [
+pub const PLACES: [&str; 4] = [
     "/etc/php/*/fpm/pool.d/*.conf",
     "/etc/php-fpm.d/*.conf",
     "/etc/php[0-9]*/php-fpm.d/*.conf",

@@ -1,0 +1,126 @@
+//! The pools of php-fpm on this machine, for `larder_gate auto`: what packages have, read as the configuration is.
+
+use larder_conf::model::Config;
+use larder_conf::{Loader, Sources};
+use larder_origin::Address;
+
+use crate::doctor::php::origins;
+use crate::doctor::php::pools::{self, PLACES, Pool};
+use crate::serve::fpm;
+use crate::serving::{FpmPool, Material};
+
+/// Adds the pools to `material`, and their files, so that a process that has this configuration by a message has them too.
+/// What cannot be read has no gate.
+pub fn read(config: &Config, loader: &mut dyn Loader, sources: &mut Sources, material: &mut Material) {
+    if origins::of(config).is_empty() {
+        return;
+    }
+    let mut found = Vec::new();
+    for pattern in PLACES {
+        let files = loader.glob(pattern).unwrap_or_default();
+        sources.add_glob(pattern, files.clone());
+        for file in files.into_iter().take(FILES_MAX) {
+            let bytes = loader.read(&file);
+            if let Ok(bytes) = &bytes {
+                found.extend(pools::parse(&file, &String::from_utf8_lossy(bytes)).pools.iter().filter_map(known));
+            }
+            material.add(file, bytes);
+        }
+    }
+    material.set_pools(found);
+}
+
+/// How many pool files are read of each place.
+const FILES_MAX: usize = 1000;
+
+/// A pool whose place and size are known.
+fn known(pool: &Pool) -> Option<FpmPool> {
+    let listen = match pool.listen()? {
+        fpm::Address::Unix(path) => Address::Unix(path),
+        fpm::Address::Tcp(address) => Address::Tcp(address),
+    };
+    let children = u32::try_from(pool.children_max()?).ok()?;
+    Some(FpmPool { listen, children, shown: pool.shown() })
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_conf::MemoryLoader;
+
+    use super::*;
+    use crate::configuration::{Configuration, Surroundings};
+    use crate::paths::DefaultLog;
+
+    fn load(site: &str, pool: &str) -> Configuration {
+        let surroundings = Surroundings {
+            conf_file: "/c".into(),
+            conf_prefix: "/".into(),
+            prefix: "/p".into(),
+            globals: None,
+            is_root: true,
+            hostname: "h".to_owned(),
+            error_log: DefaultLog::File("/e".into()),
+        };
+        let file = "/etc/php/8.2/fpm/pool.d/www.conf";
+        let mut files = MemoryLoader::new();
+        files.add("/c", format!("events {{}} http {{ {site} }}"));
+        files.add(file, pool).add_glob(PLACES[0], vec![file.into()]);
+        Configuration::from_memory(surroundings, files).expect("it is well-formed")
+    }
+
+    #[test]
+    fn a_known_pool_is_a_gate_and_is_told_of() {
+        const POOL: &str = "[www]\nlisten = /nowhere/php.sock\npm.max_children = 5\n";
+        let here = "fastcgi_pass unix:/nowhere/php.sock;";
+        let said = "at most 5 requests are at \"unix:/nowhere/php.sock\" at once, as pm.max_children of pool www";
+        let unknown = "\"larder_gate auto\" does not know how many children";
+        for (site, pool, expected) in [
+            (format!("server {{ location / {{ {here} }} }}"), POOL, Some(said)),
+            (format!("server {{ location / {{ {here} }} location /a {{ {here} }} }}"), POOL, Some(said)),
+            (format!("larder_gate off; server {{ location / {{ {here} }} }}"), POOL, None),
+            (format!("server {{ location / {{ larder_gate 9; {here} }} }}"), POOL, None),
+            (format!("server {{ location / {{ larder_gate auto; {here} }} }}"), POOL, None),
+            (format!("server {{ location / {{ {here} }} }}"), "[www]\nlisten = /nowhere/php.sock\n", None),
+            (format!("larder_gate auto; server {{ location / {{ {here} }} }}"), "[www]\nlisten = 9\n", Some(unknown)),
+            ("server { location / { fastcgi_pass unix:/other.sock; } }".to_owned(), POOL, None),
+            (
+                "upstream php { server unix:/nowhere/php.sock; } server { location / { fastcgi_pass php; } }"
+                    .to_owned(),
+                POOL,
+                Some("at most 5 requests are at \"php\" at once"),
+            ),
+        ] {
+            let notices: Vec<String> = load(&site, pool).notices.into_iter().map(|one| one.message).collect();
+            match expected {
+                Some(expected) => {
+                    assert!(notices.len() == 1 && notices[0].starts_with(expected), "{site}: {notices:?}");
+                }
+                None => assert!(notices.is_empty(), "{site}: {notices:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_serving_process_knows_the_pools_from_the_message() {
+        let configuration = load(
+            "server { location / { fastcgi_pass unix:/nowhere/php.sock; } }",
+            "[www]\nlisten = /nowhere/php.sock\npm.max_children = 5\n",
+        );
+        let message = crate::control::Configure {
+            workers: 1,
+            respawned: 0,
+            account: None,
+            surroundings: configuration.surroundings.clone(),
+            files: Vec::new(),
+            globs: Vec::new(),
+            listeners: Vec::new(),
+            logs: Vec::new(),
+            has_log_socket: false,
+            has_ask_socket: false,
+        };
+        let mut loader = message.with_files(&configuration.sources, &configuration.material).loader();
+        let again = Configuration::by_loader(configuration.surroundings.clone(), &mut loader).expect("the same");
+        assert_eq!(again.material.pools(), configuration.material.pools());
+        assert_eq!(again.material.pools().len(), 1);
+    }
+}
