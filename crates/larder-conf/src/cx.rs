@@ -1,10 +1,13 @@
 //! What holds for the whole configuration while it is built: where errors go, and what has been named.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::Path;
 
 use crate::Options;
 use crate::diagnostic::{Diagnostic, Outcome, Severity};
 use crate::model::{At, SharedSessions};
+use crate::sources::{Loader, Sources};
 use crate::span::Span;
 
 /// How often something is said that holds for several places.
@@ -16,6 +19,14 @@ pub enum Naming {
     Each,
 }
 
+/// Files that are read while the configuration is built, and those that were.
+pub struct Files<'a> {
+    /// All that were read.
+    pub sources: &'a mut Sources,
+    /// What reads them.
+    pub loader: &'a mut dyn Loader,
+}
+
 /// What all levels need.
 pub struct Cx<'a> {
     /// Prefixes and the like.
@@ -24,6 +35,7 @@ pub struct Cx<'a> {
     pub references: Vec<Reference>,
     /// Caches of TLS sessions by name, as first declared.
     session_zones: HashMap<String, (usize, Span)>,
+    files: Files<'a>,
     diagnostics: &'a mut Vec<Diagnostic>,
     naming: Naming,
     /// What has been noticed once already.
@@ -36,11 +48,12 @@ pub struct Cx<'a> {
 
 impl<'a> Cx<'a> {
     /// Reports go to `diagnostics`.
-    pub fn new(options: &'a Options, naming: Naming, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+    pub fn new(options: &'a Options, files: Files<'a>, naming: Naming, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
         Self {
             options,
             references: Vec::new(),
             session_zones: HashMap::new(),
+            files,
             diagnostics,
             naming,
             noticed: HashSet::new(),
@@ -53,6 +66,32 @@ impl<'a> Cx<'a> {
     #[expect(clippy::boxed_local, reason = "errors come in boxes, to keep results small")]
     pub fn report(&mut self, diagnostic: Box<Diagnostic>) {
         self.diagnostics.push(*diagnostic);
+    }
+
+    /// Reads a file, once: its number in the sources, and its text.
+    pub fn read(&mut self, path: &Path) -> io::Result<(u32, String)> {
+        let file = match self.files.sources.find(path) {
+            Some(file) => file,
+            None => {
+                let bytes = self.files.loader.read(path)?;
+                self.files.sources.add_file(path.to_owned(), bytes)
+            }
+        };
+        Ok((file, crate::sources::text(self.files.sources.bytes(file))))
+    }
+
+    /// Whether there is a file of that name; what is not known counts as absent.
+    pub fn has(&mut self, path: &str) -> bool {
+        // As a pattern that matches nothing else, so that it is answered from what was read, too.
+        let pattern: String = path.chars().flat_map(|char| escaped(char).into_iter().flatten()).collect();
+        match self.files.loader.glob(&pattern) {
+            Ok(found) => {
+                let is_there = !found.is_empty();
+                self.files.sources.add_glob(&pattern, found);
+                is_there
+            }
+            Err(_) => false,
+        }
     }
 
     /// Reports something once for each `topic`, or for each place of one.
@@ -103,6 +142,14 @@ impl<'a> Cx<'a> {
             .at(name.span)
             .related(first, "it is declared here")),
         }
+    }
+}
+
+/// A character of a pattern that means itself.
+fn escaped(char: char) -> [Option<char>; 2] {
+    match char {
+        '*' | '?' | '[' | '\\' => [Some('\\'), Some(char)],
+        _ => [Some(char), None],
     }
 }
 

@@ -15,6 +15,7 @@ mod lex;
 mod lint;
 pub mod model;
 mod parse;
+pub mod profiles;
 mod template;
 mod tree;
 mod values;
@@ -69,12 +70,13 @@ pub struct Failed {
 
 /// Reads `main_file` and everything it includes.
 pub fn load(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Result<Loaded, Box<Failed>> {
-    let parsed = parse::parse(main_file, options, loader);
+    let mut parsed = parse::parse(main_file, options, loader);
     let mut diagnostics = parsed.diagnostics;
+    let files = cx::Files { sources: &mut parsed.sources, loader };
     let config = match parsed.balanced {
         // With a brace missing every context would be wrong, and so would every message about one.
         false => None,
-        true => Some(build::build(&parsed.directives, options, cx::Naming::First, &mut diagnostics)),
+        true => Some(build::build(&parsed.directives, options, files, cx::Naming::First, &mut diagnostics)),
     };
     let has_errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
     diagnostics.sort_by_key(in_order);
@@ -117,12 +119,13 @@ pub struct Survey {
 
 /// Looks over `main_file` and its includes.
 pub fn survey(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Survey {
-    let parsed = parse::parse(main_file, options, loader);
+    let mut parsed = parse::parse(main_file, options, loader);
     let mut directives = Vec::new();
     each_written(&parsed.directives, &mut directives);
     let mut notices = parsed.diagnostics;
     if parsed.balanced {
-        build::build(&parsed.directives, options, cx::Naming::Each, &mut notices);
+        let files = cx::Files { sources: &mut parsed.sources, loader };
+        build::build(&parsed.directives, options, files, cx::Naming::Each, &mut notices);
     }
     notices.retain(|notice| notice.severity != Severity::Error);
     notices.sort_by_key(in_order);

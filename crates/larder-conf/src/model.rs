@@ -35,6 +35,7 @@ mod modules;
 mod origin;
 mod parts;
 mod process;
+mod profile;
 mod proxy;
 mod proxy_protocol;
 mod real_ip;
@@ -84,6 +85,7 @@ pub use origin::{
 };
 pub use parts::{IfModifiedSince, Parts};
 pub use process::{Main, TransactionLog, TransactionLogPlace, Workers};
+pub use profile::{Glob, Named, Part, Profile, ProfileRow, Profiled, Says};
 pub use proxy::{Proxy, ProxyRedirect, ProxyRedirectRule, Rewriting};
 pub use proxy_protocol::ProxyProtocol;
 pub use real_ip::{RealIp, RealIpFrom};

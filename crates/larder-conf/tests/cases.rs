@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use larder_conf::model::{Config, Location, tls_files};
+use larder_conf::model::{Config, Location, ProfileRow, tls_files};
 use larder_conf::{MemoryLoader, Options, Span, lint, load, render};
 
 const MAIN_FILE: &str = "/etc/nginx/nginx.conf";
@@ -201,6 +201,16 @@ fn show_location(location: &Location, field: &str) -> String {
         "subrequests" => format!("{:#?}", settings.subrequests),
         "caching" => format!("{:#?}", settings.caching),
         "purging" => format!("{:#?}", settings.purging),
+        "profile" => settings.profile.profile.as_ref().map_or_else(
+            || "none\n".to_owned(),
+            |profile| {
+                let own = |row: &&ProfileRow| row.place.0.starts_with('/');
+                profile.rows.iter().filter(own).fold(format!("{}\n", profile.name), |mut out, row| {
+                    let _ = writeln!(out, "{:?} {} {}:{}", row.says, row.pattern, row.place.0, row.place.1);
+                    out
+                })
+            },
+        ),
         "modules" => format!("{:#?}", settings.modules),
         "origin_tls" => {
             let proxy = &settings.proxy;

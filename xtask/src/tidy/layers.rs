@@ -59,6 +59,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "log",
                 "map",
                 "modules",
+                "profile",
                 "purges",
                 "realip",
                 "refill",
@@ -110,7 +111,7 @@ const LAYERS: &[(&str, Layers)] = &[
         &[
             &["contexts", "values"],
             &["model"],
-            &["cx", "lex"],
+            &["cx", "lex", "profiles"],
             &["template"],
             &["tree"],
             &["level"],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::contexts::Contexts;
 use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
-use crate::directives::{self, Action, BlockKind, DirectiveInfo, rewrite};
+use crate::directives::{self, Action, BlockKind, DirectiveInfo, profile, rewrite};
 use crate::level::{HttpParts, Level, Seen};
 use crate::model::{
     AcmeAccount, At, Http, LimitExcept, Listen, Location, LogEscape, LogFormat, Matcher, Rewrite, Server, ServerName,
@@ -134,7 +134,7 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
         names,
         first_name,
         script,
-        root: location_of(level, directive, Vec::new(), locations),
+        root: location_of(level, directive, Vec::new(), locations, cx),
         client,
         tls: Arc::new(tls),
         http2,
@@ -161,7 +161,7 @@ fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Loc
         .and_then(|(_, directive)| limit_except(directive, &level, cx));
     let (script, locations) = script_and_locations(&inner, &mut level, cx);
     check::locations(&locations, cx);
-    let mut location = location_of(level, directive, script, locations);
+    let mut location = location_of(level, directive, script, locations, cx);
     location.limit_except = limit_except;
     Some(location)
 }
@@ -204,7 +204,7 @@ fn step(directive: &Directive, level: &Level, cx: &mut Cx<'_>) -> Option<Rewrite
     let script = inner.iter().filter_map(|(_, directive)| step(directive, &inside, cx)).collect();
     let location = (context == Contexts::IF_IN_LOCATION).then(|| {
         inside.matcher = Matcher::Root;
-        Box::new(location_of(inside, directive, Vec::new(), Vec::new()))
+        Box::new(location_of(inside, directive, Vec::new(), Vec::new(), cx))
     });
     Some(Rewrite::If { condition: condition?, script, location })
 }
@@ -214,11 +214,18 @@ fn limit_except(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option
     let mut level = outer.inside(Contexts::LIMIT_EXCEPT, outer.matcher.clone());
     set_level(&mut level, &directive.children(), None, cx);
     level.matcher = Matcher::Root;
-    let location = Box::new(location_of(level, directive, Vec::new(), Vec::new()));
+    let location = Box::new(location_of(level, directive, Vec::new(), Vec::new(), cx));
     Some(LimitExcept { methods: methods?, location })
 }
 
-fn location_of(level: Level, directive: &Directive, script: Vec<Rewrite>, locations: Vec<Location>) -> Location {
+fn location_of(
+    mut level: Level,
+    directive: &Directive,
+    script: Vec<Rewrite>,
+    locations: Vec<Location>,
+    cx: &mut Cx<'_>,
+) -> Location {
+    profile::finish(&mut level, cx);
     Location {
         matcher: level.matcher,
         span: directive.name.span,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::Options;
 use crate::contexts::Contexts;
-use crate::cx::{Cx, Naming};
+use crate::cx::{Cx, Files, Naming};
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo};
 use crate::level::Seen;
@@ -23,8 +23,14 @@ use crate::model::{Config, Main};
 use crate::tree::Directive;
 
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
-pub fn build(tree: &[Directive], options: &Options, naming: Naming, diagnostics: &mut Vec<Diagnostic>) -> Config {
-    let mut cx = Cx::new(options, naming, diagnostics);
+pub fn build<'a>(
+    tree: &[Directive],
+    options: &'a Options,
+    files: Files<'a>,
+    naming: Naming,
+    diagnostics: &'a mut Vec<Diagnostic>,
+) -> Config {
+    let mut cx = Cx::new(options, files, naming, diagnostics);
     let mut main = Main::new(options.prefix.clone(), options.conf_prefix.clone());
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;

@@ -34,6 +34,7 @@ mod map;
 mod openssl;
 mod origin;
 mod parts;
+pub(crate) mod profile;
 mod proxy;
 mod proxy_ssl;
 mod purge;
@@ -74,7 +75,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 47] = [
+static TABLES: [&[DirectiveInfo]; 48] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -110,6 +111,7 @@ static TABLES: [&[DirectiveInfo]; 47] = [
     caching::TABLE,
     ban::TABLE,
     purging::TABLE,
+    profile::TABLE,
     fastcgi::TABLE,
     fastcgi::SHARED,
     proxy::TABLE,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Access, Caching, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Gating,
-    Limits, Logs, Modules, Parts, Proxy, Purging, RealIp, Redirects, Resolving, Subrequests,
+    Limits, Logs, Modules, Parts, Profiled, Proxy, Purging, RealIp, Redirects, Resolving, Subrequests,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -49,6 +49,8 @@ pub struct Settings {
     pub purging: Arc<Purging>,
     /// How many requests are at the origins at once: `larder_gate`, `larder_gate_class`.
     pub gating: Arc<Gating>,
+    /// What is known of the application: `larder_profile`.
+    pub profile: Profiled,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
 }
@@ -76,6 +78,7 @@ impl Settings {
             caching: Arc::default(),
             purging: Arc::default(),
             gating: Arc::default(),
+            profile: Profiled::default(),
             modules: Arc::default(),
         }
     }
