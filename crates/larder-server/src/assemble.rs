@@ -31,6 +31,7 @@ use crate::log::main::MainLog;
 use crate::map::{Map, MapError};
 use crate::material::Material;
 use crate::objects::Objects;
+use crate::profile::Profile;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::added_fields;
@@ -118,6 +119,8 @@ struct Builder {
     error_logs: HashMap<Vec<ErrorLogKey>, usize>,
     groups_by_place: HashMap<String, usize>,
     resolvers: Vec<(Arc<model::Resolver>, Option<Arc<Resolver>>)>,
+    /// Profiles as they were read, and as they were made of that.
+    profiles: Vec<(Arc<model::Profile>, Arc<Profile>)>,
     /// The names of the server that is being assembled.
     server_names: Vec<model::ServerName>,
     origins: origins::Making,
@@ -182,6 +185,7 @@ impl Builder {
             error_logs: HashMap::new(),
             groups_by_place: HashMap::new(),
             resolvers: Vec::new(),
+            profiles: Vec::new(),
             server_names: Vec::new(),
             origins: origins::Making::default(),
             gates: origins::Wishes::default(),
@@ -587,6 +591,7 @@ impl Builder {
             logs,
             resolver,
             modules,
+            profile: self.profile(&location.settings.profile),
             zone,
         };
         let index = self.site.locations.len();
@@ -597,6 +602,17 @@ impl Builder {
         let tree = self.tree(&location.locations, http, named);
         self.site.locations[index].matching.inside = tree;
         index
+    }
+
+    /// The profile of a location; locations that inherit the same one share it.
+    fn profile(&mut self, profiled: &model::Profiled) -> Option<Arc<Profile>> {
+        let model = profiled.profile.as_ref()?;
+        if let Some((_, made)) = self.profiles.iter().find(|(known, _)| Arc::ptr_eq(known, model)) {
+            return Some(Arc::clone(made));
+        }
+        let made = Arc::new(Profile::new(model));
+        self.profiles.push((Arc::clone(model), Arc::clone(&made)));
+        Some(made)
     }
 
     /// Sorts the locations inside one by how they are found.

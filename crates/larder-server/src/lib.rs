@@ -51,6 +51,7 @@ pub mod policy;
 pub mod prepared;
 mod pressure;
 pub mod probes;
+pub mod profile;
 pub mod purges;
 pub mod realip;
 mod records;

@@ -11,6 +11,7 @@ use crate::exchange::Exchange;
 use crate::site::{Backend, CachePolicy, Scheme, Target};
 use crate::text::Part;
 use crate::variable::Var;
+use crate::vars;
 
 /// Sets `$proxy_host` before anything reads it, as a key may.
 pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
@@ -155,14 +156,25 @@ pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &Exchange, cx: &Cx, out
             }
         }
         None if !ex.request.way.uri_changed => {
-            out.extend_from_slice(ex.asked.head.target());
-            return;
+            let target = ex.asked.head.target();
+            return match vars::leaving_out(ex, cx) {
+                Some(profile) => profile.append_kept_target(target, out),
+                None => out.extend_from_slice(target),
+            };
         }
         None => append_path(&ex.request.uri, ex, out),
     }
-    if !ex.request.args.is_empty() {
-        out.push(b'?');
-        out.extend_from_slice(&ex.request.args);
+    match vars::leaving_out(ex, cx) {
+        Some(profile) if !profile.keeps_some(&ex.request.args) => {}
+        Some(profile) => {
+            out.push(b'?');
+            profile.append_kept(&ex.request.args, out);
+        }
+        None if ex.request.args.is_empty() => {}
+        None => {
+            out.push(b'?');
+            out.extend_from_slice(&ex.request.args);
+        }
     }
 }
 

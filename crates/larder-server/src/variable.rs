@@ -79,7 +79,7 @@ variables! {
     Args "args", ContentLength "content_length", ContentType "content_type", DocumentUri "document_uri",
     Host "host", Http2 "http2", Http3 "http3", IsArgs "is_args", IsRequestPort "is_request_port",
     LimitConnStatus "limit_conn_status", LimitRate "limit_rate", LimitReqStatus "limit_req_status",
-    QueryString "query_string", Request "request", RequestBody "request_body", RequestBodyFile "request_body_file",
+    ProfileClass "larder_profile_class", QueryString "query_string", Request "request", RequestBody "request_body", RequestBodyFile "request_body_file",
     RequestId "request_id", RequestLength "request_length", RequestMethod "request_method",
     RequestPort "request_port", RequestTime "request_time", RequestUri "request_uri", ServerName "server_name",
     ServerProtocol "server_protocol", SliceRange "slice_range", Uri "uri",

@@ -14,6 +14,7 @@ mod map;
 mod modules;
 mod path;
 pub mod pattern;
+pub mod profile;
 mod request;
 mod response;
 mod secure_link;
@@ -28,7 +29,7 @@ pub mod userid;
 
 use append::{append_joined, append_some, named};
 pub use path::{append_filename, document_root, facts, links};
-pub use request::{arg, method_name};
+pub use request::{arg, leaving_out, method_name};
 
 /// Appends the value; false if there is none.
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
@@ -40,6 +41,7 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
         Var::Response(var) => response::append(*var, ex, out),
         Var::Server(var) => server::append(*var, ex, cx, out),
         Var::Module(var) => modules::append(*var, ex, cx, out),
+        Var::Http(name) if ex.eval.leaves_out && ex.upstream.omits_cookies && &**name == "cookie" => false,
         Var::Http(name) => append_joined(named(&ex.asked.head.fields, name), name, out),
         Var::SentHttp(name) => response::append_sent(name, ex, cx, out),
         Var::SentTrailer(name) => match &ex.reply.trailers {

@@ -36,6 +36,7 @@ causes! {
     Method "method",
     OnlyIfCached "only-if-cached of the request",
     NoCache "no_cache",
+    Profile "profile",
     NoLifetime "no lifetime",
     Over OVER,
     Status "its status",
@@ -68,6 +69,7 @@ impl Cause {
         matches!(
             self,
             Self::NoCache
+                | Self::Profile
                 | Self::Authorization
                 | Self::NoStoreOfRequest
                 | Self::PartOfPage

@@ -18,6 +18,9 @@ pub struct Eval {
     pub depth: u8,
     /// Whether every pattern and variable so far could be evaluated.
     pub evaluation: Evaluation,
+    /// Whether the arguments are left out that change no page: they are in no key, and not in a request whose answer may be
+    /// stored.
+    pub leaves_out: bool,
     /// Buffers to borrow.
     pub scratch: Vec<Vec<u8>>,
 }
@@ -25,7 +28,7 @@ pub struct Eval {
 impl Eval {
     /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
-        let Self { values, captures, depth, evaluation, scratch } = self;
+        let Self { values, captures, depth, evaluation, leaves_out, scratch } = self;
         match Rc::get_mut(values) {
             Some(values) => values.get_mut().clear(),
             // A subrequest of the last request still runs.
@@ -34,6 +37,7 @@ impl Eval {
         captures.clear();
         *depth = 0;
         *evaluation = Evaluation::default();
+        *leaves_out = false;
         scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
     }
 

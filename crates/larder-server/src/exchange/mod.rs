@@ -34,6 +34,7 @@ mod visit;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use larder_cache::{EachLine, vary};
 use larder_http::Method;
 
 pub use asked::Asked;
@@ -178,12 +179,25 @@ impl Exchange {
         self.reply.framing.keep_alive = keep_alive;
     }
 
+    /// What tells the variants of a page apart: the fields of the request, but for cookies that change no page.
+    pub fn selecting(&self) -> impl Fn(&str, EachLine<'_>) + '_ {
+        let of_fields = larder_cache::selecting(&self.asked.head.fields);
+        let omits = self.upstream.omits_cookies;
+        move |name: &str, line: EachLine<'_>| {
+            let is_cookie = || name.eq_ignore_ascii_case("cookie") || name.starts_with(vary::COOKIE);
+            if !(omits && is_cookie()) {
+                of_fields(name, line);
+            }
+        }
+    }
+
     /// A copy for a refetch in the background: the same request, in the same location, for which no client waits.
     pub fn for_refetch(&self) -> Box<Self> {
         let mut copy = Self::of(self.asked.clone(), self.request.again());
         copy.visit = self.visit.clone();
         copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
         copy.upstream.part = self.upstream.part;
+        copy.upstream.omits_cookies = self.upstream.omits_cookies;
         copy.eval = self.eval.again();
         copy.vcl = self.vcl.again();
         copy.log = self.log.again();

@@ -27,6 +27,9 @@ pub struct Upstream {
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
     pub cache_key: Vec<u8>,
+    /// Whether the cookies of the request change no page, as its profile knows: they are in no key and do not go to the origin
+    /// with what may be stored, and pages do not vary by them.
+    pub omits_cookies: bool,
     /// Whether that is the key of a part.
     pub part: Part,
     /// How many objects of this key a disk has lost since the lookup.
@@ -60,6 +63,7 @@ impl Upstream {
             waited_for,
             fresh_until,
             cache_key,
+            omits_cookies,
             part,
             lost_pages,
             lock_until,
@@ -76,6 +80,7 @@ impl Upstream {
         *waited_for = None;
         *fresh_until = None;
         cache_key.clear();
+        *omits_cookies = false;
         *part = Part::Unasked;
         *lost_pages = 0;
         *lock_until = None;

@@ -12,9 +12,11 @@ use larder_origin::FailKind;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Cause, Exchange};
+use crate::profile::Standing;
 use crate::site::{Backend, CachePolicy, Directives, LiteSpeed, Protocol, ZoneChoice};
 use crate::target;
 use crate::text::Text;
+use crate::vars::profile;
 
 use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why, litespeed};
 
@@ -36,11 +38,41 @@ pub fn ask(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -
         }
     };
     target::note_proxy_host(backend, ex, cx);
+    let is_personal = is_personal(ex, cx);
     make_key(cache, backend, ex, cx);
-    match Text::any_true(&cache.bypass, ex, cx) {
+    match Text::any_true(&cache.bypass, ex, cx) || is_personal {
         true => Ask::Refresh(zone),
         false => Ask::Look(zone),
     }
+}
+
+/// Whether the profile of the location calls the page one visitor's. If it does not, notes whether its cookies mean anything.
+fn is_personal(ex: &mut Exchange, cx: &Cx) -> bool {
+    let (is_personal, omits) = profile::standing(ex, cx, |_, standing| match standing {
+        Standing::Personal(_) => (true, false),
+        Standing::ForAll { is_keyed } => (false, !is_keyed),
+        Standing::File(_) => (false, true),
+    })
+    .unwrap_or_default();
+    ex.upstream.omits_cookies = omits;
+    is_personal
+}
+
+/// Whether an answer is a file, and not a page in its place.
+fn is_file(status: u16, fields: &Fields) -> bool {
+    let of_type = fields.get_known(Known::ContentType).map(<[u8]>::to_ascii_lowercase);
+    status == status::OK && of_type.is_some_and(|of_type| memchr::memmem::find(&of_type, b"html").is_none())
+}
+
+/// The time that the profile gives to a file of which nothing else says one, with `lifetimes`.
+pub fn time_of_file(status: u16, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Option<Duration> {
+    if !cx.loc(ex).settings.profile.lifetimes || !is_file(status, fields) {
+        return None;
+    }
+    profile::standing(ex, cx, |_, standing| match standing {
+        Standing::File(row) => row.lifetime(),
+        Standing::ForAll { .. } | Standing::Personal(_) => None,
+    })?
 }
 
 fn caches_method(policy: &Directives, ex: &Exchange) -> bool {
@@ -71,10 +103,12 @@ pub fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<us
 pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let mut key = std::mem::take(&mut ex.upstream.cache_key);
     key.clear();
+    ex.eval.leaves_out = true;
     match &cache.key {
         Some(text) => text.append(ex, cx, &mut key),
         None => target::append_default_key(backend, ex, cx, &mut key),
     }
+    ex.eval.leaves_out = false;
     ex.upstream.cache_key = key;
 }
 
@@ -206,8 +240,14 @@ pub fn question(
     cx: &Cx,
 ) -> Question {
     let asks_head = stores && ex.request.method == Method::Head && converts_head(backend);
-    let is_passed = asks_head && is_passed(policy, backend, ex, cx);
-    Question { stores: stores && !is_passed, as_get: asks_head && !is_passed, validators: validators(stale) }
+    let is_refused = stores && is_refused(policy, ex, cx);
+    let is_passed = asks_head && is_refused && matches!(backend.protocol, Protocol::FastCgi(_));
+    Question {
+        stores: stores && !is_passed,
+        as_get: asks_head && !is_passed,
+        leaves_out: stores && !is_refused,
+        validators: validators(stale),
+    }
 }
 
 /// Whether a HEAD is fetched as a GET, so that what is stored has its body.
@@ -221,12 +261,11 @@ pub fn converts_head(backend: &Backend) -> bool {
     }
 }
 
-/// Whether a FastCGI answer is neither looked for nor stored, so that a HEAD may stay one: applications answer it without
-/// making the page.
-fn is_passed(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> bool {
-    matches!(backend.protocol, Protocol::FastCgi(_))
-        && ex.upstream.cache_status == Some(CacheStatus::Bypass)
-        && policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx))
+/// Whether an answer is neither looked for nor stored, so that a HEAD of FastCGI may stay one: applications answer it
+/// without making the page.
+fn is_refused(policy: &Directives, ex: &mut Exchange, cx: &Cx) -> bool {
+    ex.upstream.cache_status == Some(CacheStatus::Bypass)
+        && (policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx)) || is_personal(ex, cx))
 }
 
 fn validators(stale: Option<&Object>) -> Validators {
@@ -334,13 +373,14 @@ fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
     let lifetime = lifetime(policy, answer, ex, cx)?;
     let mut fields = stored_fields(&answer.fields, &policy.settings.model);
     litespeed::share_cookies(policy, &answer.fields, &mut fields);
-    let vary = litespeed::vary(policy, &answer.fields, &ex.asked.head.fields)?;
+    let vary = litespeed::vary(policy, &answer.fields, ex)?;
     Ok(Kept { lifetime, fields, vary, esi_base: None })
 }
 
 fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, Cause> {
     may_keep(policy, answer, ex, cx)?;
-    by_time(policy, answer.status, &answer.fields, cx.now())
+    let of_file = time_of_file(answer.status, &answer.fields, ex, cx);
+    by_time(policy, answer.status, &answer.fields, of_file, cx.now())
 }
 
 /// Whether the configuration lets an answer be stored, whatever that says of its time; or why not.
@@ -348,6 +388,9 @@ pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, c
     let Some(cache) = &policy.cache else { return Err(Cause::Other("no cache")) };
     if Text::any_true(&cache.no_cache, ex, cx) {
         return Err(Cause::NoCache);
+    }
+    if is_personal(ex, cx) {
+        return Err(Cause::Profile);
     }
     if ex.eval.evaluation.has_failed() {
         return Err(Cause::Undecided);
@@ -364,7 +407,14 @@ pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, c
     Ok(())
 }
 
-fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Result<Lifetime, Cause> {
+/// `of_file` is what the profile says of a file.
+fn by_time(
+    policy: &Directives,
+    status: u16,
+    fields: &Fields,
+    of_file: Option<Duration>,
+    now: Time,
+) -> Result<Lifetime, Cause> {
     let model = &policy.settings.model;
     match litespeed::said(policy, fields) {
         Storing::Silent => {}
@@ -387,10 +437,12 @@ fn by_time(policy: &Directives, status: u16, fields: &Fields, now: Time) -> Resu
         OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
             Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
         }
-        OriginTtl::Unset { stale_while_revalidate, stale_if_error } => match configured(status, model) {
-            Some(ttl) => Ok(Lifetime { fresh_until: now.plus(ttl), stale_while_revalidate, stale_if_error }),
-            None => Err(Cause::NoLifetime),
-        },
+        OriginTtl::Unset { stale_while_revalidate, stale_if_error } => {
+            match valid(status, model).or(of_file).filter(|ttl| !ttl.is_zero()) {
+                Some(ttl) => Ok(Lifetime { fresh_until: now.plus(ttl), stale_while_revalidate, stale_if_error }),
+                None => Err(Cause::NoLifetime),
+            }
+        }
     }
 }
 
@@ -407,7 +459,13 @@ pub fn valid(status: u16, model: &OriginSettings) -> Option<Duration> {
 
 /// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and
 /// forbidden to keep: good for this answer only.
-pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, now: Time) -> Lifetime {
+pub fn confirmed(
+    policy: &Directives,
+    confirmation: &Fields,
+    object: &Object,
+    of_file: Option<Duration>,
+    now: Time,
+) -> Lifetime {
     let ignored = policy.settings.model.ignore_headers;
     let ignore = Ignore {
         x_accel_expires: ignored.x_accel_expires,
@@ -417,10 +475,10 @@ pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, no
         vary: true,
     };
     if litespeed::said(policy, confirmation) != Storing::Silent {
-        return by_time(policy, object.status, confirmation, now).unwrap_or(Lifetime::over(now));
+        return by_time(policy, object.status, confirmation, of_file, now).unwrap_or(Lifetime::over(now));
     }
     let lifetime = match origin_ttl(confirmation, &ignore, now) {
-        OriginTtl::Unset { .. } => by_time(policy, object.status, &object.fields, now),
+        OriginTtl::Unset { .. } => by_time(policy, object.status, &object.fields, of_file, now),
         OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
             Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
         }

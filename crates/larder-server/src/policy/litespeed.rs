@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use larder_cache::VaryKey;
 use larder_cache::litespeed::{SHARED_COOKIE, Storing, has_esi, storing, varies_by};
-use larder_cache::{VaryKey, selecting};
 use larder_http::{Fields, Known, KnownSet, ResponseHead};
 
+use crate::exchange::Exchange;
 use crate::site::{Directives, LiteSpeed};
 
 /// Gives the client the cookies that all get who see the page.
@@ -30,9 +31,9 @@ pub fn said(policy: &Directives, fields: &Fields) -> Storing {
     }
 }
 
-/// Which requests of its key an answer with these fields answers, made for a request with these.
-pub fn vary(policy: &Directives, fields: &Fields, request: &Fields) -> Result<VaryKey, &'static str> {
-    let request = selecting(request);
+/// Which requests of its key an answer with these fields answers, made for this request.
+pub fn vary(policy: &Directives, fields: &Fields, ex: &Exchange) -> Result<VaryKey, &'static str> {
+    let request = ex.selecting();
     let cookies = match policy.litespeed {
         LiteSpeed::Off => Vec::new(),
         LiteSpeed::On { .. } => varies_by(fields)?,

@@ -128,6 +128,8 @@ pub struct Question {
     pub stores: bool,
     /// Whether a HEAD is asked as a GET, so that what is stored has its body.
     pub as_get: bool,
+    /// Whether it is asked without the arguments that change no page, as its answer is for all.
+    pub leaves_out: bool,
     /// What a stored page is revalidated by.
     pub validators: Validators,
 }
@@ -593,7 +595,10 @@ pub fn confirmed(
 ) -> Confirmed {
     let as_it_is = |lifetime| Confirmed::Until { lifetime, changed: None };
     match &origin.policy {
-        Policy::Directives(policy) => as_it_is(directives::confirmed(policy, &confirmation.fields, object, cx.now())),
+        Policy::Directives(policy) => {
+            let of_file = directives::time_of_file(object.status, &object.fields, ex, cx);
+            as_it_is(directives::confirmed(policy, &confirmation.fields, object, of_file, cx.now()))
+        }
         Policy::Rfc9111(policy) => rfc9111::confirmed(policy, confirmation, object, ex, cx),
         Policy::Vcl(policy) => match vcl::keep(policy, confirmation, ex, cx) {
             Keep::Until(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use larder_cache::freshness::{Accel, accel_expires};
 use larder_cache::litespeed::Storing;
 use larder_cache::rfc9111::{self, Asked, Response, Said, Storable};
-use larder_cache::{KeyRef, Object, Rules, Zone, selecting};
+use larder_cache::{KeyRef, Object, Rules, Zone};
 use larder_conf::model::OriginSettings;
 use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
@@ -270,7 +270,7 @@ fn forget(policy: &Rfc9111Policy, ex: &mut Exchange, cx: &Cx) {
     }
     let Some(cache) = &policy.directives.cache else { return };
     if let Ok(Some(zone)) = directives::zone(cache, ex, cx) {
-        let request = selecting(&ex.asked.head.fields);
+        let request = ex.selecting();
         let key = KeyRef::new(&ex.upstream.cache_key);
         let now = cx.now();
         let is_meant = |object: &Object| !object.is_fresh(now) && object.vary.matches(&request);
@@ -278,8 +278,9 @@ fn forget(policy: &Rfc9111Policy, ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx: &Cx) -> Result<Kept, Cause> {
+fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Result<Kept, Cause> {
     let model = &policy.directives.settings.model;
+    let of_file = directives::time_of_file(status, fields, ex, cx);
     let now = cx.now();
     let said = said(policy, fields, now)?;
     let request = &ex.asked.head.fields;
@@ -291,13 +292,13 @@ fn kept(policy: &Rfc9111Policy, status: u16, fields: &Fields, ex: &Exchange, cx:
             is_authorised: request.contains_known(Known::Authorization),
             delay: ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default(),
             now,
-            configured: directives::valid(status, model),
+            configured: directives::valid(status, model).or(of_file),
             may_have_cookies: model.ignore_headers.set_cookie
                 || litespeed::said(&policy.directives, fields) != Storing::Silent,
             is_slice: matches!(ex.visit.slicing, Slicing::At(_)) || ex.upstream.part == Part::Asked,
         },
     )?;
-    let vary = litespeed::vary(&policy.directives, fields, request)?;
+    let vary = litespeed::vary(&policy.directives, fields, ex)?;
     let answer = fields;
     let mut fields = stored_fields(answer, &said, storable.age, model);
     litespeed::share_cookies(&policy.directives, answer, &mut fields);

@@ -45,7 +45,12 @@ pub fn may_be_stale(object: &Object, now: Time) -> bool {
 }
 
 pub fn question(stores: bool, ex: &Exchange) -> Question {
-    Question { stores, as_get: stores && ex.request.method == Method::Head, validators: Validators::default() }
+    Question {
+        stores,
+        as_get: stores && ex.request.method == Method::Head,
+        leaves_out: false,
+        validators: Validators::default(),
+    }
 }
 
 pub fn judge() -> Judgement {

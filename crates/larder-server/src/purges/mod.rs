@@ -36,6 +36,18 @@ impl Order {
     }
 }
 
+impl Order {
+    /// The same for the URL of a page as `kept` makes it of the one that is named.
+    pub fn of_page(self, kept: impl FnOnce(&[u8]) -> Vec<u8>) -> Self {
+        let what = match self.what {
+            What::Page(page) => What::Page(kept(&page)),
+            What::Uri { of_host, uri: Uri::Is(page) } => What::Uri { of_host, uri: Uri::Is(kept(&page)) },
+            what @ (What::Uri { .. } | What::Host | What::Tags(_) | What::Ban(_) | What::All) => what,
+        };
+        Self { what, ..self }
+    }
+}
+
 /// Which pages are purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {

@@ -65,7 +65,8 @@ fn answered_here(ex: &Exchange, cx: &Cx) -> String {
 
 /// Whether a condition of the configuration has decided.
 fn is_guarded(ex: &Exchange) -> bool {
-    ex.upstream.cache_detail == Cause::NoCache || ex.upstream.cache_status == Some(CacheStatus::Bypass)
+    matches!(ex.upstream.cache_detail, Cause::NoCache | Cause::Profile)
+        || ex.upstream.cache_status == Some(CacheStatus::Bypass)
 }
 
 /// What has given the variable of the condition its value that has decided: `cookie a sets $skip=1 at site.conf:31`.

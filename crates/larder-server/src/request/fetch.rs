@@ -222,7 +222,7 @@ fn ask(
     cx: &Cx,
 ) -> Result<Box<Underway>, Step> {
     let may_store = plan.storing.is_some();
-    let Question { stores, as_get, mut validators } =
+    let Question { stores, as_get, leaves_out, mut validators } =
         policy::question(origin, plan.stale.as_deref(), may_store, ex, cx);
     if !stores {
         plan.storing = None;
@@ -255,7 +255,9 @@ fn ask(
         // A page that may be stored is fetched whole, whatever part of it this request wants.
         true => Extent::Whole,
     };
+    ex.eval.leaves_out = leaves_out;
     let request = origin_request::build(&origin.backend, resolved, extent, &validators, ex, cx);
+    ex.eval.leaves_out = false;
     if let Some(before) = before {
         written_url::take_off(before, ex);
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use larder_cache::{Asking, KeyRef, Moment, Object, Shorter, selecting};
+use larder_cache::{Asking, KeyRef, Moment, Object, Shorter};
 use larder_http::{Fields, Known, Method, ResponseHead, parse_date, status};
 use larder_store::Whole;
 
@@ -57,7 +57,7 @@ fn update(answer: &ResponseHead, index: usize, since: Option<Moment>, origin: &O
     let key = KeyRef::new(&key);
     let found = {
         let head = &ex.asked.head;
-        let request = selecting(&head.fields);
+        let request = ex.selecting();
         let asking = Asking { url: head.target(), fields: &head.fields };
         let peek = zone.peek(&key, now);
         let mut pages = peek.variants.into_iter();

@@ -87,7 +87,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let rules = policy::rules(origin, ex, now);
     let key = KeyRef::new(&ex.upstream.cache_key);
     let verdict = {
-        let request = larder_cache::selecting(&ex.asked.head.fields);
+        let request = ex.selecting();
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, now)
     };
     if let Some((banned, object)) = banned_of(&verdict, zone, ex) {
@@ -320,7 +320,7 @@ pub async fn held(held: Held, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.waited_for = Some("stale");
     let shared = loop {
         let shared = held.object.shared_since(held.since);
-        let shared = shared.filter(|object| object.vary.matches(&larder_cache::selecting(&ex.asked.head.fields)));
+        let shared = shared.filter(|object| object.vary.matches(&ex.selecting()));
         if shared.is_some() || !held.object.is_updating() {
             break shared;
         }

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use larder_cache::{Asking, KeyRef, Object, PART, selecting};
+use larder_cache::{Asking, KeyRef, Object, PART};
 use larder_http::{ByteRange, Fields, Known, Method, ResponseHead, status};
 use larder_origin::Answer;
 use larder_store::BodyReader;
@@ -172,7 +172,7 @@ pub fn to_complete(zone: usize, origin: &Origin, ex: &Exchange, cx: &Cx) -> Opti
     let (zone, head) = (cx.zone(zone), &ex.asked.head);
     let key = [&ex.upstream.cache_key[..], PART].concat();
     let peek = zone.peek(&KeyRef::new(&key), cx.now());
-    let request = selecting(&head.fields);
+    let request = ex.selecting();
     let asking = Asking { url: head.target(), fields: &head.fields };
     peek.variants.into_iter().find(|object| {
         object.vary.matches(&request)

@@ -141,8 +141,13 @@ const SECRET_FIELDS: [&str; 5] = ["X-Larder-Key", "X-Purge-Key", "Fastly-Key", "
 pub fn planned(orders: Vec<Order>, ex: &mut Exchange, cx: &Cx) -> Result<Vec<Deed>, String> {
     let zones = zones(ex, cx)?;
     let host: Box<[u8]> = store::host_of(ex, cx).into();
+    let profile = cx.loc(ex).profile.as_deref();
     let mut deeds = Vec::new();
-    for Order { what, how } in orders {
+    for order in orders {
+        let Order { what, how } = match profile {
+            Some(profile) => order.of_page(|url| profile.kept_target(url)),
+            None => order,
+        };
         if matches!(what, What::Page(_))
             && let Some(Keys { zone, keys }) = own_keys(ex, cx)?
         {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use larder_cache::{KeyRef, Object, selecting, too_large};
+use larder_cache::{KeyRef, Object, too_large};
 use larder_conf::model::Template;
+use larder_conf::profiles;
 use larder_http::{Fields, Known, list, status};
 use larder_vcl::program::At;
 use larder_vcl::steps::Step as VclStep;
@@ -13,9 +14,11 @@ use larder_vcl::steps::Step as VclStep;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Cause, Exchange, Purpose};
 use crate::misses::Example;
+use crate::profile::{Profile, Standing};
 use crate::script::NAME_BYTES_MAX;
 use crate::site::{CachePolicy, Directives, Policy, Protocol, Rfc9111Policy, VclPolicy};
 use crate::text::{Text, written};
+use crate::vars::profile;
 use crate::vsl::Shown;
 
 use super::{Slow, Step};
@@ -101,8 +104,19 @@ fn by_bypass(ex: &mut Exchange, cx: &Cx) -> Option<String> {
     }
     let origin = cx.origin(ex)?;
     let policy = origin.policy.directives()?;
-    let guard = guard(&policy.cache.as_ref()?.bypass, &policy.settings.model.cache.bypass, ex, cx)?;
-    Some(format!("{}_cache_bypass {guard}", prefix(&origin.backend.protocol)))
+    let cache = policy.cache.as_ref()?;
+    match guard(&cache.bypass, &policy.settings.model.cache.bypass, ex, cx) {
+        Some(guard) => Some(format!("{}_cache_bypass {guard}", prefix(&origin.backend.protocol))),
+        None => by_profile(ex, cx),
+    }
+}
+
+/// Why the profile of the location has it asked past the cache.
+pub fn by_profile(ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    profile::standing(ex, cx, |profile, standing| match standing {
+        Standing::Personal(why) => Some(format!("profile {}: {why}", profile.name)),
+        Standing::File(_) | Standing::ForAll { .. } => None,
+    })?
 }
 
 /// Why the answer is not stored, or was not there before.
@@ -134,6 +148,7 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
         Cause::None => "fetched beside another request".into(),
         Cause::Method => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
         Cause::NoCache => no_cache(cache, policy, prefix, ex, cx).into(),
+        Cause::Profile => by_profile(ex, cx).map_or_else(|| Cause::Profile.words().into(), Cow::from),
         Cause::NoLifetime => {
             let status = ex.upstream.status.unwrap_or_default();
             format!("no lifetime: the answer says none, and {prefix}_cache_valid has none for {status}").into()
@@ -192,7 +207,7 @@ fn over(policy: &Rfc9111Policy, ex: &Exchange) -> String {
 
 /// Why the origin is asked about a page that is never fresh.
 fn each_time(policy: &Rfc9111Policy, ex: &Exchange, cx: &Cx) -> String {
-    let request = selecting(&ex.asked.head.fields);
+    let request = ex.selecting();
     let page = variant(ex, cx, |object| object.vary.matches(&request));
     page.map_or_else(|| EACH_TIME.to_owned(), |page| of_never_fresh(policy, &page))
 }
@@ -292,7 +307,7 @@ fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
 
 /// The fields by which the stored pages of the key vary, if there are some and none is for this request.
 pub fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {
-    let request = selecting(&ex.asked.head.fields);
+    let request = ex.selecting();
     variant(ex, cx, |object| !object.vary.matches(&request)).map(|object| object.vary.shown())
 }
 
@@ -305,13 +320,14 @@ fn variant(ex: &Exchange, cx: &Cx, is_such: impl Fn(&Object) -> bool) -> Option<
 
 /// What a query is about: the first of its names that is known to make URLs of one page differ, or that there is one.
 fn arguments(query: &[u8]) -> String {
-    let names = query.split(|byte| *byte == b'&').map(|pair| pair.split(|byte| *byte == b'=').next().unwrap_or(pair));
-    let mut tracking = names.filter(|name| TRACKING.iter().any(|known| name.starts_with(known)));
-    tracking.next().map_or_else(|| "a query".to_owned(), |name| format!("?{}=", Shown(name)))
+    let mut tracking = query.split(|byte| *byte == b'&').filter(|pair| COMMON.is_ignored(pair));
+    let name = |pair: &[u8]| Shown(pair.split(|byte| *byte == b'=').next().unwrap_or(pair)).to_string();
+    tracking.next().map_or_else(|| "a query".to_owned(), |pair| format!("?{}=", name(pair)))
 }
 
-/// Beginnings of arguments that tell where a visitor comes from, and change no page.
-const TRACKING: [&[u8]; 8] = [b"utm_", b"gclid", b"fbclid", b"msclkid", b"mc_cid", b"_ga", b"gad_source", b"wbraid"];
+/// What tells where a visitor comes from, and changes no page.
+static COMMON: LazyLock<Profile> =
+    LazyLock::new(|| Profile::new(&profiles::find("common").map(profiles::known).unwrap_or_default()));
 
 /// `Set-Cookie` with the names of the cookies.
 fn with_cookies(ex: &Exchange) -> Cow<'static, str> {

@@ -36,7 +36,7 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
-        hold: Hold::of_page(esi_base).at(url_of(backend, ex, cx)).fetched(fetched(ex)),
+        hold: Hold::of_page(esi_base).at(url_of(backend, ex, cx, &mut Vec::new())).fetched(fetched(ex)),
     }
 }
 
@@ -51,7 +51,7 @@ fn fetched(ex: &Exchange) -> Fetched {
 /// What purges find a page by: as bans do, what a VCL has made of the client's URL, or where an origin or an error page has
 /// led to, unless the key is of what the client has asked for. What the key does not have the first visitor may choose, and all
 /// get the page: it is of every host.
-fn url_of<'a>(backend: &Backend, ex: &'a Exchange, cx: &'a Cx) -> Url<'a> {
+fn url_of<'a>(backend: &Backend, ex: &'a Exchange, cx: &'a Cx, buffer: &'a mut Vec<u8>) -> Url<'a> {
     let cache = cx.origin(ex).and_then(|origin| origin.policy.directives()?.cache.as_ref());
     let names = |is_meant: fn(&Var) -> bool| cache.map(|cache| target::key_names(cache, backend, is_meant));
     let is_host = |var: &Var| match var {
@@ -63,7 +63,17 @@ fn url_of<'a>(backend: &Backend, ex: &'a Exchange, cx: &'a Cx) -> Url<'a> {
     let is_of_client =
         || !ex.is_sub() && names(|var| matches!(var, Var::Request(RequestVar::RequestUri))) == Some(true);
     let led_to = ex.request.way.url.as_deref().filter(|_| !is_of_client());
-    Url { is_https: ex.asked.client.is_secure(), host, uri: led_to.unwrap_or(ex.asked.head.target()) }
+    let uri = led_to.unwrap_or(ex.asked.head.target());
+    // An argument that no key has is in no URL either.
+    let profile = cache.and(cx.loc(ex).profile.as_deref());
+    let uri = match profile {
+        None => uri,
+        Some(profile) => {
+            profile.append_kept_target(uri, buffer);
+            &buffer[..]
+        }
+    };
+    Url { is_https: ex.asked.client.is_secure(), host, uri }
 }
 
 /// The host under which purges find the pages of this request.
@@ -87,7 +97,7 @@ pub fn share(storing: Storing, answer: &Answer, bytes: Bytes, kept: Kept, backen
 pub fn mark(mark: Mark, zone: usize, answer: &Answer, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
     let (writer, body) = cx.zone(zone).body(&ex.upstream.cache_key, Some(0), None);
     writer.finish();
-    let hold = Hold::marked(mark).at(url_of(backend, ex, cx)).fetched(fetched(ex));
+    let hold = Hold::marked(mark).at(url_of(backend, ex, cx, &mut Vec::new())).fetched(fetched(ex));
     Object { hold, prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
 }
 

@@ -1,16 +1,18 @@
 //! What a walk says of the cache: the conditions with what made them so, the page, and the verdict.
 
-use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Refusal, Rules, Zone, selecting};
+use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Refusal, Rules, Zone};
 use larder_conf::model::Template;
 use larder_http::{Known, Time};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
+use crate::profile::Standing;
 use crate::script::cookie_of;
 use crate::site::{CachePolicy, Directives, Origin, Policy, Target, UserVarSource};
 use crate::text::{Part, Text, written};
 use crate::variable::Var;
+use crate::vars::profile;
 use crate::vsl::{Fact, Note, Plain, Shown};
 
 use super::notes::{notes, say, tell, verdict};
@@ -38,15 +40,20 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     guards.tell(ex);
     tell_gate(origin, ex, cx);
+    if origin.policy.directives().is_some() {
+        tell_profile(ex, cx);
+    }
     match asked {
         Ask::Look(zone) => look_in(zone, origin, &guards, ex, cx),
         Ask::Refresh(zone) => {
             let peek = cx.zone(zone).peek(&KeyRef::new(&ex.upstream.cache_key), cx.now());
             walk_page::tell(zone, origin, &peek, ex, cx);
-            verdict(
-                guards.sentence().unwrap_or_else(|| "not answered from the cache: req.hash_always_miss".to_owned()),
-                ex,
-            );
+            let by_profile = || {
+                let why = if origin.policy.directives().is_some() { reasons::by_profile(ex, cx) } else { None };
+                why.map(|why| format!("{NOT_CACHED}{why}"))
+            };
+            let sentence = guards.sentence().or_else(by_profile);
+            verdict(sentence.unwrap_or_else(|| "not answered from the cache: req.hash_always_miss".to_owned()), ex);
             Step::Abort
         }
         Ask::Pass(why) => {
@@ -60,6 +67,21 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
             Step::Abort
         }
         Ask::Turn(turn) => turned(turn, ex, cx),
+    }
+}
+
+/// What the profile of the location says.
+fn tell_profile(ex: &mut Exchange, cx: &Cx) {
+    let told = profile::standing(ex, cx, |profile, standing| {
+        let says = match standing {
+            Standing::ForAll { .. } => "a page for all".to_owned(),
+            Standing::File(row) => format!("a file by {}:{}", row.place.0, row.place.1),
+            Standing::Personal(why) => format!("one visitor's by {why}"),
+        };
+        format!("{}: {says}", profile.name)
+    });
+    if let Some(told) = told {
+        say("profile", told, None, ex);
     }
 }
 
@@ -130,7 +152,7 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
     let peek = zone.peek(&KeyRef::new(&ex.upstream.cache_key), now);
     walk_page::tell(index, origin, &peek, ex, cx);
     let found = {
-        let request = selecting(&ex.asked.head.fields);
+        let request = ex.selecting();
         peek.variants.iter().find(|object| rules.ignore_vary || object.vary.matches(&request)).cloned()
     };
     let head = &ex.asked.head;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use larder_cache::{BodyState, FetchedBy, FormState, KeyRef, Mark, Object, Peek, Shape, Zone, selecting, vary};
+use larder_cache::{BodyState, FetchedBy, FormState, KeyRef, Mark, Object, Peek, Shape, Zone, vary};
 use larder_http::{Coding, Known, Time};
 
 use crate::context::Cx;
@@ -40,7 +40,7 @@ pub fn tell(index: usize, origin: &Origin, peek: &Peek, ex: &Exchange, cx: &Cx) 
         ("hits_at_least", Fact::number(peek.uses.into())),
     ];
     told("cache", state, None, facts, ex);
-    let request = selecting(&ex.asked.head.fields);
+    let request = ex.selecting();
     for object in peek.variants.iter().take(VARIANTS_SHOWN) {
         let page = Page { object, zone, shelves: zone.shelves_with(&key, object), now };
         let is_for_request = object.vary.matches(&request);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use larder_conf::model;
 use larder_origin::resolver::Resolver;
 
+use crate::profile::Profile;
 use crate::text::Text;
 
 use super::modules::Modules;
@@ -46,6 +47,8 @@ pub struct Loc {
     pub resolver: Option<Arc<Resolver>>,
     /// The settings of the smaller modules.
     pub modules: Modules,
+    /// What is known of the application: `larder_profile`.
+    pub profile: Option<Arc<Profile>>,
     /// `status_zone`, by its place among those of locations.
     pub zone: Option<usize>,
 }

@@ -6,13 +6,20 @@ use larder_http::{Known, Method, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
+use crate::profile::Profile;
 use crate::variable::RequestVar;
 
 use super::append::{append_display, append_joined, append_millis, append_number, append_some, append_text};
+use super::profile;
 
 /// Appends the value; false if there is none.
 pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
+        RequestVar::Args | RequestVar::QueryString if let Some(profile) = leaving_out(ex, cx) => {
+            let before = out.len();
+            profile.append_kept(&ex.request.args, out);
+            out.len() > before
+        }
         RequestVar::Args | RequestVar::QueryString => {
             append_some(Some(&ex.request.args).filter(|args| !args.is_empty()).map(Vec::as_slice), out)
         }
@@ -27,6 +34,10 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
                 return append_some(Some(&cx.server(ex).name), out);
             }
             append_some(Some(&ex.request.host), out)
+        }
+        RequestVar::IsArgs if let Some(profile) = leaving_out(ex, cx) => {
+            let is_some = profile.keeps_some(&ex.request.args);
+            append_text(if is_some { "?" } else { "" }, out)
         }
         RequestVar::IsArgs => append_text(if ex.request.args.is_empty() { "" } else { "?" }, out),
         RequestVar::LimitRate => append_display(ex.request.limits.rate.unwrap_or(0), out),
@@ -49,6 +60,10 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         // Always the method of the client's request, also in a subrequest.
         RequestVar::RequestMethod if ex.is_sub() => append_some(Some(ex.asked.head.method_name()), out),
         RequestVar::RequestMethod => append_some(Some(method_name(ex)), out),
+        RequestVar::RequestUri if let Some(profile) = leaving_out(ex, cx) => {
+            profile.append_kept_target(ex.asked.head.target(), out);
+            true
+        }
         RequestVar::RequestUri => append_some(Some(ex.asked.head.target()).filter(|target| !target.is_empty()), out),
         RequestVar::ServerName => append_some(Some(&cx.server(ex).name), out),
         RequestVar::RequestPort => match request_port(ex) {
@@ -58,6 +73,7 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         RequestVar::IsRequestPort => append_text(if request_port(ex).is_some() { ":" } else { "" }, out),
         RequestVar::ServerProtocol => append_text(ex.asked.head.version.name(), out),
         RequestVar::SliceRange => super::slice::append_range(ex, cx, out),
+        RequestVar::ProfileClass => append_text(profile::class(ex, cx).name(), out),
         RequestVar::LimitReqStatus => append_some(ex.request.limits.req_status.map(str::as_bytes), out),
         RequestVar::LimitConnStatus => append_some(ex.request.limits.conn_status.map(str::as_bytes), out),
         RequestVar::Http2 => {
@@ -66,6 +82,11 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         }
         RequestVar::Http3 => true,
     }
+}
+
+/// The profile by which arguments are left out now.
+pub fn leaving_out<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a Profile> {
+    if ex.eval.leaves_out { cx.loc(ex).profile.as_deref() } else { None }
 }
 
 /// The value of an argument, as sent; as in nginx, names are compared without case.

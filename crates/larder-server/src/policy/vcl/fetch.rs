@@ -28,7 +28,7 @@ use super::{seconds, xids};
 
 /// What the backend is asked; the rest is in the request that was prepared.
 pub fn question(stores: bool) -> Question {
-    Question { stores, as_get: false, validators: Validators::default() }
+    Question { stores, as_get: false, leaves_out: false, validators: Validators::default() }
 }
 
 /// Makes the request for the backend, and runs `vcl_backend_fetch`. Does nothing if that has been done.

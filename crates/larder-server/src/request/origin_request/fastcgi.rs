@@ -14,7 +14,7 @@ use crate::site::origin_head::{FIELD_PREFIX, Param, ParamFields, param_byte};
 use crate::site::{Backend, FastCgiParts};
 use crate::variable::{RequestVar, Var};
 
-use super::passed_on::{Extent, wire_body};
+use super::passed_on::{Extent, left_out, wire_body};
 
 /// The request of `ex` as parameters. `extent` says whose conditions it has.
 pub fn fastcgi_request(
@@ -54,7 +54,7 @@ pub fn fastcgi_request(
         }
     }
     if backend.settings.model.request.pass_headers {
-        append_fields(&parts.params.fields, extent, &ex.asked.head.fields, &mut params);
+        append_fields(&parts.params.fields, left_out(extent, ex), &ex.asked.head.fields, &mut params);
     }
     let body = if backend.settings.model.request.pass_body {
         wire_body(&mut ex.request.body, false)
@@ -68,8 +68,8 @@ pub fn fastcgi_request(
 
 /// The request's fields as `HTTP_*` parameters, several lines of one name joined, those that `fastcgi_param` sets
 /// left out, and the host, which is a parameter by itself. Of two names that make the same parameter the first counts.
-fn append_fields(set: &ParamFields, extent: Extent, fields: &Fields, params: &mut Vec<u8>) {
-    let left_out = HOST.and(extent.left_out());
+fn append_fields(set: &ParamFields, left_out: KnownSet, fields: &Fields, params: &mut Vec<u8>) {
+    let left_out = HOST.and(left_out);
     let passed =
         fields.iter_known().filter(|(known, name, _)| !left_out.contains(*known) && !set.contains(*known, name));
     if makes_one_each(passed.clone()) {
@@ -170,7 +170,7 @@ mod tests {
         fields.iter().for_each(|(name, value)| list.push(name.as_bytes(), value.as_bytes()));
         let set: Vec<Vec<u8>> = set.iter().map(|name| [FIELD_PREFIX, name].concat()).collect();
         let mut wire = Vec::new();
-        append_fields(&ParamFields::of(set.iter().map(|name| &name[..])), extent, &list, &mut wire);
+        append_fields(&ParamFields::of(set.iter().map(|name| &name[..])), extent.left_out(), &list, &mut wire);
         let mut wire = BytesMut::from(&wire[..]);
         let mut params = Vec::new();
         while !wire.is_empty() {

@@ -11,7 +11,7 @@ use crate::request::wire::{self, append_decimal, append_line, append_lines, appe
 use crate::site::origin_head::{Given, SetLine};
 use crate::site::{Backend, HttpParts};
 
-use super::passed_on::{Extent, wire_body};
+use super::passed_on::{Extent, left_out, wire_body};
 
 /// The request of `ex` for `uri`. `extent` says whose conditions it has.
 pub fn http_request(
@@ -44,7 +44,7 @@ pub fn http_request(
         append_conditions(parts, validators, &mut head);
     }
     if request.pass_headers {
-        append_fields_of_client(parts, extent, &ex.asked.head.fields, &mut head);
+        append_fields_of_client(parts, left_out(extent, ex), &ex.asked.head.fields, &mut head);
     }
     head.extend_from_slice(b"\r\n");
     let body = match set_body {
@@ -208,8 +208,8 @@ const OF_CONNECTION: KnownSet = KnownSet::of(&[
 ]);
 
 /// The client's fields, but for those of its connection, of its body's framing, and those that are set.
-fn append_fields_of_client(parts: &HttpParts, extent: Extent, fields: &Fields, head: &mut Vec<u8>) {
-    let left_out = OF_CONNECTION.and(extent.left_out());
+fn append_fields_of_client(parts: &HttpParts, left_out: KnownSet, fields: &Fields, head: &mut Vec<u8>) {
+    let left_out = OF_CONNECTION.and(left_out);
     let is_passed = |known, name: &[u8]| !left_out.contains(known) && !parts.set.names.contains(known, name);
     append_lines(fields, is_passed, head);
 }
