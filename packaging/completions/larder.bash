@@ -3,7 +3,7 @@ _larder() {
     local cur prev words cword
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands='serve check cache why explain purge top log doctor import varnishd varnishstat varnishlog varnishncsa help'
+    local commands='serve check cache why explain purge top log doctor import profile varnishd varnishstat varnishlog varnishncsa help'
     case $prev in
     -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
     -c | -e | -f | --pid) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -25,6 +25,7 @@ _larder() {
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c -g --pid -n -r -h' ;;
     doctor) options='--json --no-disk-test --root -p -c -g -h' ;;
     import) options='nginx varnish --json --root --write -c -h' ;;
+    profile) options='common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony' ;;
     varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
     varnishstat) options='-1 -j -x -l -f -I -X -n -t -r -V -h' ;;
     varnishlog) options='-n -d -r -t -g -q -Q -C -c -b -E -i -x -I -X -k -R -L -T -v -w -A -a -u -D -P -V -h' ;;

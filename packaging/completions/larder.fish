@@ -1,5 +1,5 @@
 # Completion of larder's command line for fish.
-set -l commands serve check cache why explain purge top log doctor import varnishd varnishstat varnishlog varnishncsa help
+set -l commands serve check cache why explain purge top log doctor import profile varnishd varnishstat varnishlog varnishncsa help
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a serve -d 'Serve a folder, PHP included'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a check -d 'Check the configuration'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a cache -d 'What is on disk'
@@ -10,6 +10,7 @@ complete -c larder -n "not __fish_seen_subcommand_from $commands" -a top -d 'Wha
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a log -d 'Follow requests'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'What on this machine will hurt'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a import -d 'What of nginx or Varnish works here'
+complete -c larder -n "not __fish_seen_subcommand_from $commands" -a profile -d 'What larder knows of applications'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishd -d 'Run a VCL'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishstat -d 'Counters of larder varnishd'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a varnishlog -d 'The log, by transactions'
@@ -33,6 +34,7 @@ complete -c larder -n "__fish_seen_subcommand_from serve why explain purge top" 
 complete -c larder -n "__fish_seen_subcommand_from serve" -l print-config -d 'Print the configuration'
 complete -c larder -n "__fish_seen_subcommand_from cache" -a 'ls stat bans verify clear'
 complete -c larder -n "__fish_seen_subcommand_from import" -a 'nginx varnish'
+complete -c larder -n "__fish_seen_subcommand_from profile" -a 'common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony'
 complete -c larder -n "__fish_seen_subcommand_from import" -l write -r -d 'Files for a switch-over'
 complete -c larder -n "__fish_seen_subcommand_from why explain purge top log doctor import" -l json -d 'As JSON'
 complete -c larder -n "__fish_seen_subcommand_from explain" -s X -x -a 'GET HEAD POST PURGE' -d 'Method'

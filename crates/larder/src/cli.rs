@@ -38,6 +38,8 @@ pub enum Command {
     Log(Log),
     /// `doctor`: look at this machine.
     Doctor(Doctor),
+    /// `profile [WHAT]`: what is known of applications.
+    Profile(Option<PathBuf>),
     /// `import ...`: what of another server's configuration works.
     Import(Import),
     /// `varnishd ...`: varnishd's command line.
@@ -223,6 +225,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
             let asked = import_options::parse(&args[1..]).map_err(CliError::Import)?;
             Ok(asked.map_or(Command::Show(Show::ImportHelp), Command::Import))
         }
+        Some("profile") => parse_profile(&args[1..]),
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),
@@ -368,6 +371,16 @@ fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
     Ok(Command::Serve(serve))
 }
 
+/// `[NAME|FILE|DIR]`.
+fn parse_profile(args: &[OsString]) -> Result<Command, CliError> {
+    match args {
+        [] => Ok(Command::Profile(None)),
+        [word] if matches!(word.to_str(), Some("-h" | "-?" | "--help")) => Ok(Command::Show(Show::Help)),
+        [word] if !lossy(word).starts_with('-') => Ok(Command::Profile(Some(word.into()))),
+        [word] | [_, word, ..] => Err(CliError::InvalidOption(lossy(word))),
+    }
+}
+
 /// `ls [PLACE]`, `stat PAGE [PLACE]`, `bans [PLACE]`, `verify [PLACE]`, `clear PLACE`, and the options that say where the
 /// configuration is.
 fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
@@ -423,7 +436,7 @@ fn lossy(word: &OsStr) -> String {
     word.to_string_lossy().into_owned()
 }
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "serve",
     "check",
     "cache",
@@ -431,6 +444,7 @@ const COMMANDS: [&str; 12] = [
     "explain",
     "purge",
     "log",
+    "profile",
     "varnishd",
     "varnishstat",
     "varnishlog",
@@ -552,6 +566,8 @@ mod tests {
             ("-g", "option \"-g\" requires parameter"),
             ("serve", "option \"serve\" requires a folder to serve"),
             ("serve a b", "invalid option: \"b\""),
+            ("profile a b", "invalid option: \"b\""),
+            ("profile --json", "invalid option: \"--json\""),
             ("serve a --loud", "invalid option: \"--loud\""),
             ("serve a --listen", "option \"--listen\" requires an address"),
             ("cache", "option \"cache\" requires one of ls, stat, bans, verify and clear"),

@@ -31,6 +31,7 @@ mod paths;
 mod pidfile;
 mod process;
 mod processes;
+mod profile;
 mod remark;
 mod requests_log;
 mod run;
@@ -100,6 +101,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Doctor(asked)) => doctor::run(&asked),
         Ok(Command::Import(asked)) => import::run(&asked, &invocation.program),
+        Ok(Command::Profile(what)) => profile::run(what.as_deref()),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),

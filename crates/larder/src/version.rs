@@ -51,6 +51,7 @@ fn help() -> String {
          \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
          \x20      larder doctor [--json] [--no-disk-test] [--root DIR] [-p prefix] [-c filename]\n\
          \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR] [-c filename]\n\
+         \x20      larder profile [NAME|FILE|DIR]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -84,6 +85,8 @@ fn help() -> String {
          \x20 log           : follows the requests of a running server; \"larder log -h\" shows more\n\
          \x20 doctor        : looks at this machine and says what will hurt; \"larder doctor -h\" shows more\n\
          \x20 import        : what of this machine's nginx or Varnish works; \"larder import -h\" shows more\n\
+         \x20 profile       : what larder knows of applications: all of them, the text of one, what is wrong with a file,\n\
+         \x20                 or which application is in a folder\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

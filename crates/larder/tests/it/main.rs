@@ -46,6 +46,7 @@ mod paces;
 mod packaged;
 mod parts;
 mod plugins;
+mod profiles;
 mod purge;
 mod purge_from;
 mod purge_refused;
