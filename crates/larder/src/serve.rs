@@ -91,7 +91,7 @@ fn prepare(serve: &Serve) -> Result<Prepared, ServeError> {
     let scratch = Scratch::create()?;
     let php = match site.application {
         Application::Files => Php::None,
-        Application::WordPress | Application::Php => match fpm::find(&site.root) {
+        Application::Php(_) => match fpm::find(&site.root) {
             Some(address) => Php::Found(address),
             None => Php::Own(own_fpm::plan(&site.root, scratch.path())?),
         },
@@ -105,7 +105,7 @@ fn prepare(serve: &Serve) -> Result<Prepared, ServeError> {
         listen: serve.listen,
         root: text(&site.root)?,
         scratch: text(scratch.path())?,
-        application: site.application,
+        application: site.application.clone(),
         pass: pass.map(|address| address.to_string()),
     });
     Ok(Prepared { site, php, text, scratch })
@@ -226,14 +226,14 @@ mod tests {
 
     #[test]
     fn every_configuration_that_we_write_can_be_read() {
-        for application in [Application::Files, Application::Php, Application::WordPress] {
+        for application in [Application::Files, Application::Php(vec!["php"]), Application::Php(vec!["wordpress"])] {
             for pass in [None, Some("unix:/run/php/a.sock"), Some("127.0.0.1:9000")] {
                 for root in ["/srv/www", "/srv/a b;{}\"'\\#$x/ü"] {
                     let text = nginx_conf::write(&nginx_conf::Facts {
                         listen: "127.0.0.1:8080".parse().unwrap(),
                         root,
                         scratch: "/tmp/larder-x",
-                        application,
+                        application: application.clone(),
                         pass: pass.map(str::to_owned),
                     });
                     let loaded = load(&text).map_err(|rejected| format!("{rejected}\n{text}"));

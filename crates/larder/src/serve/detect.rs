@@ -1,7 +1,9 @@
-//! Detects what is in a folder: WordPress, another PHP application, or files.
+//! Detects what is in a folder: applications that have a profile, another PHP application, or files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use larder_conf::profiles;
 
 use crate::oserror::Reason;
 
@@ -15,25 +17,26 @@ pub struct Site {
 }
 
 /// The application of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Application {
-    /// WordPress, whose personal cookies and paths we know.
-    WordPress,
-    /// An unknown application with an `index.php`.
-    Php,
+    /// One in PHP, by the names of its profiles.
+    Php(Vec<&'static str>),
     /// No PHP.
     Files,
 }
 
 impl fmt::Display for Application {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Application::WordPress => "WordPress",
-            Application::Php => "a PHP application",
-            Application::Files => "files",
-        })
+        match self {
+            Application::Php(profiles) if profiles[..] == [UNKNOWN] => f.write_str("a PHP application"),
+            Application::Php(profiles) => f.write_str(&profiles::joined(profiles.iter().copied())),
+            Application::Files => f.write_str("files"),
+        }
     }
 }
+
+/// The profile of an application that is not known.
+pub const UNKNOWN: &str = "php";
 
 /// Why a folder cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -62,21 +65,13 @@ pub fn site(folder: &Path) -> Result<Site, DetectError> {
     let Some(root) = with_php else {
         return Ok(Site { root: folder, application: Application::Files });
     };
-    let application = match is_wordpress(&root) {
-        true => Application::WordPress,
-        false => Application::Php,
-    };
+    let found = profiles::detect(&mut |file| root.join(file).is_file());
+    let names: Vec<&str> = found.iter().map(|found| found.profile.name).collect();
+    let application = Application::Php(if names.is_empty() { vec![UNKNOWN] } else { names });
     Ok(Site { root, application })
 }
 
-/// WordPress may be beside the front controller, or in its own folder, as with Bedrock.
-fn is_wordpress(root: &Path) -> bool {
-    let places = ["", "wp", "wordpress", "cms"].map(|name| root.join(name));
-    places.iter().any(|place| WORDPRESS_FILES.iter().any(|file| place.join(file).is_file()))
-}
-
 const PUBLIC_FOLDERS: [&str; 6] = ["public", "web", "htdocs", "public_html", "www", "html"];
-const WORDPRESS_FILES: [&str; 2] = ["wp-includes/version.php", "wp-load.php"];
 
 #[cfg(test)]
 mod tests {
@@ -87,18 +82,20 @@ mod tests {
     #[test]
     fn the_root_and_the_application_follow_from_the_files() {
         for (files, root, application) in [
-            (&[][..], "", Application::Files),
-            (&["index.html"], "", Application::Files),
-            (&["a/index.php"], "", Application::Files),
-            (&["index.php"], "", Application::Php),
-            (&["index.php", "public/index.php"], "", Application::Php),
-            (&["composer.json", "public/index.php"], "public", Application::Php),
-            (&["htdocs/index.php"], "htdocs", Application::Php),
-            (&["index.php", "wp-includes/version.php"], "", Application::WordPress),
-            (&["index.php", "wp-load.php"], "", Application::WordPress),
-            (&["index.php", "wordpress/wp-load.php"], "", Application::WordPress),
-            (&["web/index.php", "web/wp/wp-load.php"], "web", Application::WordPress),
-            (&["web/index.php", "web/app.php"], "web", Application::Php),
+            (&[][..], "", "files"),
+            (&["index.html"], "", "files"),
+            (&["a/index.php"], "", "files"),
+            (&["index.php"], "", "a PHP application"),
+            (&["index.php", "public/index.php"], "", "a PHP application"),
+            (&["composer.json", "public/index.php"], "public", "a PHP application"),
+            (&["htdocs/index.php"], "htdocs", "a PHP application"),
+            (&["index.php", "wp-includes/version.php"], "", "wordpress"),
+            (&["index.php", "wp-load.php"], "", "wordpress"),
+            (&["index.php", "wordpress/wp-load.php"], "", "wordpress"),
+            (&["web/index.php", "web/wp/wp-load.php"], "web", "wordpress"),
+            (&["index.php", "wp-load.php", "wp-content/plugins/bbpress/bbpress.php"], "", "wordpress and bbpress"),
+            (&["artisan", "public/index.php"], "public", "laravel"),
+            (&["web/index.php", "web/app.php"], "web", "a PHP application"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             for file in files {
@@ -106,11 +103,11 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, "").unwrap();
             }
-            let expected = Site { root: folder.path().canonicalize().unwrap().join(root), application };
+            let expected = folder.path().canonicalize().unwrap().join(root);
             let found = site(folder.path()).unwrap();
             // `join("")` adds a slash, which is the same path.
-            assert_eq!(found.root.components().collect::<PathBuf>(), expected.root.components().collect::<PathBuf>());
-            assert_eq!(found.application, expected.application, "{files:?}");
+            assert_eq!(found.root.components().collect::<PathBuf>(), expected.components().collect::<PathBuf>());
+            assert_eq!(found.application.to_string(), application, "{files:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The configuration that `larder serve` writes for itself. Personal pages are neither answered from the cache nor
+//! The configuration that `larder serve` writes for itself. A profile says which pages are personal; these are neither answered from the cache nor
 //! stored. Other pages are cached for a second, or as long as the application says, and served stale while they are
 //! refetched.
 
@@ -71,6 +71,9 @@ pub fn write(facts: &Facts<'_>) -> String {
     }
     line(1, "server {");
     line(2, &format!("listen {} default_server;", facts.listen));
+    if let Application::Php(profiles) = &facts.application {
+        line(2, &format!("larder_profile {};", profiles.join(" ")));
+    }
     line(2, &format!("root {};", quoted(facts.root).replace('$', "${larder_dollar}")));
     write_locations(facts, &mut line);
     line(1, "}");
@@ -83,28 +86,6 @@ fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(1, &format!("fastcgi_temp_path {};", quoted(&format!("{}/fastcgi", facts.scratch))));
     let cache = quoted(&format!("{}/cache", facts.scratch));
     line(1, &format!("fastcgi_cache_path {cache} keys_zone=larder_pages:16m inactive=10m larder_disk=off;"));
-    line(1, "map $http_cookie $larder_personal_cookie {");
-    match facts.application {
-        Application::WordPress => {
-            line(2, "default \"\";");
-            line(2, &format!("\"~*(?:^|;\\s*)(?:{})\" 1;", WORDPRESS_COOKIES.join("|")));
-        }
-        Application::Php | Application::Files => {
-            // For an unknown application, every cookie is personal that is not known to be harmless.
-            line(2, "default 1;");
-            line(2, "\"\" \"\";");
-            line(2, &format!("\"~^(?:(?:{})=[^;]*(?:;\\s*|$))+$\" \"\";", HARMLESS_COOKIES.join("|")));
-        }
-    }
-    line(1, "}");
-    line(1, "map $request_uri $larder_personal_page {");
-    line(2, "default \"\";");
-    line(2, &format!("\"~*^[^?]*/(?:{})(?:[/?.]|$)\" 1;", PERSONAL_PATHS.join("|")));
-    line(2, &format!("\"~*[?&](?:{})=\" 1;", PERSONAL_ARGUMENTS.join("|")));
-    // Only attackers escape characters that need no escape (RFC 3986, section 2.3).
-    line(2, &format!("\"~*^[^?]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
-    line(2, &format!("\"~*[?&][^=&]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
-    line(1, "}");
     line(1, "map $http_accept $larder_other_form {");
     line(2, "default \"\";");
     line(2, "\"~*json|^application/(?!xhtml)\" 1;");
@@ -174,8 +155,6 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
 /// Variables that a page may depend on besides its address. If one of them has a value, the page is for this request
 /// only.
 const OF_THIS_REQUEST: &[&str] = &[
-    "$larder_personal_cookie",
-    "$larder_personal_page",
     "$larder_other_form",
     "$http_authorization",
     "$http_x_authorization",
@@ -190,9 +169,6 @@ const OF_THIS_REQUEST: &[&str] = &[
     "$content_length",
     "$http_transfer_encoding",
 ];
-
-/// The escapes of letters, digits and other characters that need none, without the `%`.
-const NEEDLESS_ESCAPES: &str = "2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae]";
 
 /// The types to compress, besides text/html.
 const COMPRESSIBLE_TYPES: &[&str] = &[
@@ -252,82 +228,6 @@ fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Cookies that make a WordPress page personal: logins, passwords of posts, names of commenters, carts, and anything
-/// called a session.
-const WORDPRESS_COOKIES: &[&str] = &[
-    "wordpress_[a-f0-9]+",
-    "wordpress_logged_in",
-    "wordpress_sec",
-    "wp-postpass",
-    "comment_author",
-    "woocommerce_",
-    "wp_woocommerce_session",
-    "edd_",
-    "PHPSESSID",
-    "[^=;]*sess[^=;]*=",
-    "[^=;]*(?:cart|token|login|auth)[^=;]*=",
-];
-
-/// Cookies for analytics, advertising and consent, on which no page depends.
-const HARMLESS_COOKIES: &[&str] = &[
-    "_ga(?:_[A-Za-z0-9_-]+)?",
-    "_gid",
-    "_gat[A-Za-z0-9_-]*",
-    "_gcl_[a-z]+",
-    "_gac_[A-Za-z0-9_-]+",
-    "_dc_gtm_[A-Za-z0-9_-]+",
-    "__utm[a-z]+",
-    "__gads",
-    "__gpi",
-    "_fb[pc]",
-    "_pk_(?:id|ses|ref|cvar)[A-Za-z0-9._-]*",
-    "mtm_[a-z_]+",
-    "_hj[A-Za-z0-9_-]+",
-    "_cl(?:ck|sk)",
-    "__hs(?:tc|sc|src)",
-    "hubspotutk",
-    "_uet[a-z]+",
-    "_ym_[a-z_]+",
-    "_tt(?:p|_enable_cookie)",
-    "_scid(?:_r)?",
-    "_rdt_uuid",
-    "_pin_unauth",
-    "_mkto_trk",
-    "ajs_(?:anonymous_id|user_id)",
-    "mp_[A-Za-z0-9]+_mixpanel",
-    "amplitude_[A-Za-z0-9_.]+",
-    "__cf_bm",
-    "cf_clearance",
-    "CookieConsent",
-    "cookieconsent_[a-z_]+",
-    "cookie_notice_accepted",
-    "cmplz_[a-z_-]+",
-    "OptanonConsent",
-    "OptanonAlertBoxClosed",
-];
-
-/// Parts of a path below which everything is personal.
-const PERSONAL_PATHS: &[&str] = &[
-    "wp-admin",
-    "wp-login",
-    "wp-cron",
-    "wp-signup",
-    "wp-activate",
-    "xmlrpc",
-    "cart",
-    "basket",
-    "checkout",
-    "my-account",
-    "account",
-    "login",
-    "logout",
-    "admin",
-];
-
-/// Arguments that ask for something personal, or do something.
-const PERSONAL_ARGUMENTS: &[&str] =
-    &["preview", "preview_id", "add-to-cart", "remove_item", "wc-ajax", "edd_action", "_wpnonce"];
-
 /// What PHP is told.
 const FASTCGI: &str = include_str!("../../../../packaging/etc/larder/fastcgi.conf");
 
@@ -349,21 +249,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_personal_depends_on_the_application() {
-        let wordpress = written(Application::WordPress, Some("127.0.0.1:9000"));
-        assert!(wordpress.contains("wordpress_logged_in|") && !wordpress.contains("_gcl_"), "{wordpress}");
-        let other = written(Application::Php, Some("127.0.0.1:9000"));
-        assert!(other.contains("default 1;\n        \"\" \"\";\n"), "{other}");
-        for text in [wordpress, other] {
+    fn what_is_personal_is_said_by_the_profiles_of_the_application() {
+        for (profiles, expected) in [
+            (vec!["php"], "        larder_profile php;\n"),
+            (vec!["wordpress", "woocommerce"], "        larder_profile wordpress woocommerce;\n"),
+        ] {
+            let text = written(Application::Php(profiles), Some("127.0.0.1:9000"));
+            assert!(text.contains(expected), "{text}");
             for directive in ["fastcgi_cache_bypass", "fastcgi_no_cache"] {
                 let line = text.lines().find(|line| line.trim_start().starts_with(directive)).unwrap();
-                for one in
-                    ["$larder_personal_cookie", "$larder_personal_page", "$http_authorization", "$content_length"]
-                {
+                for one in ["$larder_other_form", "$http_authorization", "$content_length"] {
                     assert!(line.contains(one), "{line}");
                 }
             }
         }
+        assert!(!written(Application::Files, None).contains("larder_profile"));
     }
 
     #[test]
