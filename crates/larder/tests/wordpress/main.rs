@@ -7,6 +7,7 @@
 
 mod database;
 mod expiry;
+mod profile;
 mod site;
 mod visitor;
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// The names under which pages live an hour: the first in the clear by HTTP/1.1, the second by HTTP/2 over TLS.
 pub const NAMES: [&str; 2] = ["blog.test", SAFE];
+/// The name under which larder knows by itself what is personal.
+pub const KNOWN: &str = "known.test";
 /// The name that is asked for over TLS.
 const SAFE: &str = "safe.test";
 
@@ -95,9 +97,11 @@ impl Site {
         let php = PhpFpm::start(&options).expect("php-fpm is installed");
 
         let socket = php.socket();
+        let profiled = if is_nginx() { "" } else { include_str!("profiled.conf") };
         let text = fill(
             include_str!("nginx.conf"),
             &[
+                ("PROFILED", Path::new(profiled)),
                 ("FOLDER", folder.path()),
                 ("PORT", Path::new(&port.to_string())),
                 ("TLS_PORT", Path::new(&tls_port.to_string())),

@@ -97,6 +97,11 @@ impl Visitor {
         self.get(&path)
     }
 
+    /// Takes a cookie that a script in the browser sets.
+    pub fn takes_cookie(&mut self, name: &str, value: &str) {
+        self.cookies.insert((name.to_owned(), "/".to_owned()), value.to_owned());
+    }
+
     /// Whether the jar holds a cookie whose name begins so.
     pub fn has_cookie(&self, name: &str) -> bool {
         self.cookies.keys().any(|(held, _)| held.starts_with(name))
@@ -266,6 +271,13 @@ impl Page {
     #[track_caller]
     pub fn is(self, cache: Cache) -> Page {
         assert_eq!((self.status, self.cache), (200, cache), "{}", self.text());
+        self
+    }
+
+    /// Panics unless the cache answered like this, whatever the status is.
+    #[track_caller]
+    pub fn went(self, cache: Cache) -> Page {
+        assert_eq!(self.cache, cache, "{}", self.text());
         self
     }
 
