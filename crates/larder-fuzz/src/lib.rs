@@ -13,6 +13,7 @@ mod heads;
 mod mutate;
 mod origin;
 mod pieces;
+mod profile;
 mod purge;
 mod uri;
 mod vcl;
@@ -25,6 +26,7 @@ pub use h2::{h2_frames, hpack};
 pub use heads::{chunked, proxy_header, request_head, response_head};
 pub use mutate::Mutator;
 pub use origin::{dns, fastcgi};
+pub use profile::profile;
 pub use purge::purge;
 pub use uri::uri;
 pub use vcl::vcl;
@@ -34,7 +36,7 @@ pub use vsl::{vsl_frames, vsl_query};
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their fuzz targets and of their folders in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 19] = [
     ("request_head", request_head),
     ("chunked", chunked),
     ("response_head", response_head),
@@ -53,4 +55,5 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("vsl_frames", vsl_frames),
     ("vsl_query", vsl_query),
     ("purge", purge),
+    ("profile", profile),
 ];
