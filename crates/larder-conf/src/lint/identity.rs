@@ -12,7 +12,8 @@ use super::{Cached, each_location, each_step, variables};
 pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     let identities = Identities::of(http);
     let sources = Sources::of(http);
-    for place in cached {
+    // A profile knows who is one visitor.
+    for place in cached.iter().filter(|place| place.location.settings.profile.profile.is_none()) {
         shared_cookies(place, &identities, &sources, found);
         stored_for_all(place, &identities, found);
         passed_on(place, &identities, found);
