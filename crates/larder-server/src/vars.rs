@@ -41,7 +41,7 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
         Var::Response(var) => response::append(*var, ex, out),
         Var::Server(var) => server::append(*var, ex, cx, out),
         Var::Module(var) => modules::append(*var, ex, cx, out),
-        Var::Http(name) if ex.eval.leaves_out && ex.upstream.omits_cookies && &**name == "cookie" => false,
+        Var::Http(name) if &**name == "cookie" && omits_cookies(ex) => false,
         Var::Http(name) => append_joined(named(&ex.asked.head.fields, name), name, out),
         Var::SentHttp(name) => response::append_sent(name, ex, cx, out),
         Var::SentTrailer(name) => match &ex.reply.trailers {
@@ -56,6 +56,7 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
             let fields = ex.upstream.fields.as_ref();
             append_some(fields.and_then(|fields| upstream::set_cookie(fields.all_known(Known::SetCookie), name)), out)
         }
+        Var::Cookie(_) if omits_cookies(ex) => false,
         Var::Cookie(name) => {
             let value = larder_http::cookie(ex.asked.head.fields.all_known(Known::Cookie), name.as_bytes());
             append_some(value, out)
@@ -68,4 +69,9 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
         }
         Var::Slot(slot) => map::append(*slot, ex, cx, out),
     }
+}
+
+/// Whether the cookies of the request are left out now, as they change no page.
+pub fn omits_cookies(ex: &Exchange) -> bool {
+    ex.eval.leaves_out && ex.upstream.omits_cookies
 }

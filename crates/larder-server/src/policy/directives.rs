@@ -103,7 +103,7 @@ pub fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<us
 pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let mut key = std::mem::take(&mut ex.upstream.cache_key);
     key.clear();
-    ex.eval.leaves_out = true;
+    ex.eval.leaves_out = cx.loc(ex).profile.is_some();
     match &cache.key {
         Some(text) => text.append(ex, cx, &mut key),
         None => target::append_default_key(backend, ex, cx, &mut key),
@@ -240,12 +240,13 @@ pub fn question(
     cx: &Cx,
 ) -> Question {
     let asks_head = stores && ex.request.method == Method::Head && converts_head(backend);
-    let is_refused = stores && is_refused(policy, ex, cx);
+    let is_known = cx.loc(ex).profile.is_some();
+    let is_refused = stores && (asks_head || is_known) && is_refused(policy, ex, cx);
     let is_passed = asks_head && is_refused && matches!(backend.protocol, Protocol::FastCgi(_));
     Question {
         stores: stores && !is_passed,
         as_get: asks_head && !is_passed,
-        leaves_out: stores && !is_refused,
+        leaves_out: stores && is_known && !is_refused,
         validators: validators(stale),
     }
 }

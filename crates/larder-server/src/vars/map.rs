@@ -50,8 +50,10 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
         };
         ex.eval.depth -= 1;
         // Not kept: an unset variable, which a later `set` may set; a volatile map or geo, which is evaluated each
-        // time; and a failed evaluation, which is no value for a subrequest.
-        if source != UserVarSource::Set && !volatile && !ex.eval.evaluation.has_failed() {
+        // time; a failed evaluation, which is no value for a subrequest; and one without the arguments and cookies that
+        // change no page, which conditions see.
+        let is_whole = !ex.eval.evaluation.has_failed() && !ex.eval.leaves_out;
+        if source != UserVarSource::Set && !volatile && is_whole {
             ex.eval.set_slot(slot, value);
         }
         value

@@ -229,6 +229,21 @@ fn what_is_written_beside_a_profile_still_holds() {
 }
 
 #[test]
+fn a_map_is_of_the_whole_request_for_conditions_and_of_what_counts_for_the_key() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let maps = "map $args $campaign { default \"\"; ~utm_ 1; } map $cookie__ga $measured { default \"\"; ~. 1; }";
+    let more = "larder_profile common; proxy_cache_key $uri$campaign$measured; proxy_cache_bypass $arg_fresh$campaign;
+        add_header X-Campaign $campaign;";
+    let setup = Setup::new().name("ORIGIN", origin.address());
+    let site = setup.start(&format!("{maps} {}", SHOP.replace("{MORE}", more)));
+    assert_eq!(cached(&site.get("/a")), "MISS");
+    let asked = with_cookie(&site, "/a?utm_source=x", "_ga=1");
+    assert_eq!((cached(&asked), asked.field("X-Campaign")), ("BYPASS", Some("1")));
+    assert_eq!(cached(&with_cookie(&site, "/a", "_ga=1")), "HIT");
+}
+
+#[test]
 fn who_buys_has_a_class_of_its_own() {
     let (site, _origin) =
         shop("larder_profile woocommerce; location /none { larder_profile off; proxy_pass http://{ORIGIN}; }");

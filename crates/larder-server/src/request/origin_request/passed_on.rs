@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_http::{Known, KnownSet};
 
 use crate::exchange::{Exchange, RequestBody};
+use crate::vars;
 
 /// Fields that ask for a part of a page or for a condition on it. A fetch for the cache leaves them out, as it
 /// needs the whole page.
@@ -48,7 +49,7 @@ impl Extent {
 
 /// The client's fields that are left out: those of conditions that are ours, and cookies that change no page.
 pub fn left_out(extent: Extent, ex: &Exchange) -> KnownSet {
-    match ex.eval.leaves_out && ex.upstream.omits_cookies {
+    match vars::omits_cookies(ex) {
         true => extent.left_out().and(KnownSet::of(&[Known::Cookie])),
         false => extent.left_out(),
     }
