@@ -44,6 +44,8 @@ fn a_hit_allocates_nothing() {
             "access_log off; map $http_cookie $in { default 0; ~logged_in 1; }",
             RECIPE,
         ),
+        // The client has a cookie of analytics.
+        ("a profile", PAGE_BYTES, "access_log off; larder_profile woocommerce;", ""),
         ("a page compressed once", PAGE_BYTES, "access_log off; gzip on; gzip_vary on;", ""),
         (
             "an access log",
