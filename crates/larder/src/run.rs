@@ -7,11 +7,13 @@ use larder_conf::model::LogLevel;
 use crate::cli::{NoEffect, Options};
 use crate::configuration::{Configuration, Surroundings};
 use crate::daemon::{self, Waiting};
-use crate::inherit::Inherited;
+use crate::inherit::{self, Inherited};
 use crate::invocation::Invocation;
+use crate::log::Log;
 use crate::logs;
 use crate::paths::Paths;
 use crate::single;
+use crate::sockets::{self, Listener};
 use crate::supervise::{self, Beginning};
 
 /// Who has started this process.
@@ -44,8 +46,8 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
                 ExitCode::FAILURE
             });
         }
-        Caller::Outside => (None, None),
-        Caller::Front(waiting) => (Some(waiting), None),
+        Caller::Outside => (None, from_systemd(&configuration, &log)),
+        Caller::Front(waiting) => (Some(waiting), from_systemd(&configuration, &log)),
         Caller::Predecessor(inherited) => (None, Some(inherited)),
     };
     log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
@@ -53,4 +55,18 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
         true => supervise::run(configuration, log, Beginning { invocation, is_daemon, waiting, inherited }),
         false => single::run(configuration, log, waiting, inherited),
     }
+}
+
+/// The sockets that systemd passes. Those that no `listen` names are closed again.
+fn from_systemd(configuration: &Configuration, log: &Log) -> Option<Inherited> {
+    let inherited = inherit::take_from_systemd()?;
+    let plans = sockets::plan(&configuration.config);
+    let unnamed = |listener: &&Listener| !plans.iter().any(|plan| plan.address == *listener.address());
+    for listener in inherited.listeners.iter().filter(unnamed) {
+        let message = format!(
+            "systemd passes the socket {listener}, which no \"listen\" names: write one, or take its ListenStream= away"
+        );
+        log.write(LogLevel::Warn, &message);
+    }
+    Some(inherited)
 }

@@ -88,9 +88,9 @@ impl Single {
             log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
         }
         let workers = generation::worker_count(&configuration);
-        let (held, predecessor) = inherited.map(|it| (it.listeners, it.predecessor)).unzip();
+        let (held, predecessor) = inherited.map_or((Vec::new(), None), |it| (it.listeners, it.predecessor));
         let neighbours = Neighbours { predecessor, successor: None };
-        let generation = Generation::open(configuration, workers, &held.unwrap_or_default(), log).await?;
+        let generation = Generation::open(configuration, workers, &held, log).await?;
         let configuration = &generation.configuration;
         if let Some(folder) = &configuration.config.main.working_directory {
             std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;

@@ -35,6 +35,16 @@ pub struct Plan {
 pub struct Listener {
     plan: Plan,
     sockets: Vec<OwnedFd>,
+    keeper: Keeper,
+}
+
+/// Who made a socket, and removes its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// We, or a server that we follow or that follows us.
+    Larder,
+    /// systemd, which has it open while nobody serves.
+    Systemd,
 }
 
 /// Why sockets could not be opened.
@@ -119,12 +129,18 @@ impl fmt::Display for Plan {
     }
 }
 
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)
+    }
+}
+
 impl Listener {
-    /// An address at which the older process listens, with one of its sockets.
-    pub fn inherited(address: ListenAddress, socket: OwnedFd) -> Listener {
+    /// An address at which another process listens, with one of its sockets.
+    pub fn inherited(address: ListenAddress, socket: OwnedFd, keeper: Keeper) -> Listener {
         // No configuration has this backlog, so ours is set when the socket is reused.
         let plan = Plan { address, backlog: -1, rcvbuf: None, sndbuf: None, ipv6only: true, keepalive: None };
-        Listener { plan, sockets: vec![socket] }
+        Listener { plan, sockets: vec![socket], keeper }
     }
 
     /// Adds a socket that listens at the same address.
@@ -146,13 +162,18 @@ impl Listener {
         &self.plan.address
     }
 
+    /// Who made it.
+    pub fn keeper(&self) -> Keeper {
+        self.keeper
+    }
+
     /// The sockets as they are.
     pub fn sockets(&self) -> &[OwnedFd] {
         &self.sockets
     }
 
     fn try_clone(&self) -> io::Result<Listener> {
-        Ok(Listener { plan: self.plan.clone(), sockets: self.copies()? })
+        Ok(Listener { plan: self.plan.clone(), sockets: self.copies()?, keeper: self.keeper })
     }
 }
 
@@ -216,6 +237,7 @@ pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
 pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Listener]) {
     for listener in gone {
         if let ListenAddress::Unix(path) = listener.address()
+            && listener.keeper == Keeper::Larder
             && !kept.iter().any(|other| other.address() == listener.address())
         {
             remove(path);
@@ -245,7 +267,7 @@ fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, Call
         ListenAddress::Unix(path) => vec![open_unix(plan, path)?],
     };
     let plan = plan.clone();
-    Ok(Listener { plan, sockets })
+    Ok(Listener { plan, sockets, keeper: Keeper::Larder })
 }
 
 /// A listener that we already have, with the options of the new configuration.

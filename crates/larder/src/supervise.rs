@@ -143,8 +143,8 @@ impl Supervisor {
         }
         let workers = generation::worker_count(&configuration);
         let Beginning { invocation, is_daemon, waiting, inherited } = beginning;
-        let (held, predecessor) = inherited.map(|it| (it.listeners, it.predecessor)).unzip();
-        let current = Generation::open(configuration, workers, &held.unwrap_or_default(), log).await?;
+        let (held, predecessor) = inherited.map_or((Vec::new(), None), |it| (it.listeners, it.predecessor));
+        let current = Generation::open(configuration, workers, &held, log).await?;
         Ok(Supervisor {
             invocation,
             log: Log::new(Vec::new(), Console::Quiet),

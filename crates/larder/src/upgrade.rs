@@ -2,7 +2,7 @@
 //! told to end.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -10,7 +10,7 @@ use crate::inherit::{self, Predecessor};
 use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 use crate::process::How;
-use crate::sockets::{self, Listener};
+use crate::sockets::{self, Keeper, Listener};
 
 /// The new binary, which we have started to replace us.
 #[derive(Debug)]
@@ -21,16 +21,19 @@ pub struct Successor {
 impl Successor {
     /// Starts the file that is now at our program's path, with our arguments and sockets, as nginx does.
     pub fn start(invocation: &Invocation, listeners: &[Listener]) -> Result<Successor, CallFailed> {
-        let sockets: Vec<OwnedFd> = listeners
+        let sockets: Vec<(OwnedFd, Keeper)> = listeners
             .iter()
-            .flat_map(Listener::sockets)
+            .flat_map(|listener| listener.sockets().iter().map(|socket| (socket, listener.keeper())))
             // Unlike our sockets, these copies survive exec. We close them when the new process has them.
-            .map(|socket| Ok(rustix::io::dup(socket)?))
+            .map(|(socket, keeper)| Ok((rustix::io::dup(socket)?, keeper)))
             .collect::<io::Result<_>>()
             .map_err(|error| CallFailed::new("dup", error))?;
-        let numbers: String = sockets.iter().map(|socket| format!("{};", socket.as_raw_fd())).collect();
+        let numbers = inherit::written(sockets.iter().map(|(socket, keeper)| (socket, *keeper)));
         let mut command = Command::new(&invocation.program);
         command.args(&invocation.words).env(inherit::VARIABLE, numbers);
+        for name in inherit::SYSTEMD_VARIABLES {
+            command.env_remove(name);
+        }
         let child = command.spawn().map_err(|error| CallFailed::on("execve", invocation.program.display(), error))?;
         Ok(Successor { child })
     }

@@ -1,6 +1,7 @@
 //! Scenarios: a scripted origin or a real php-fpm, the real `larder`, and clients.
 
 mod acme;
+mod activation;
 mod admin;
 mod ahead;
 mod backends;
