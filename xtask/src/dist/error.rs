@@ -15,8 +15,13 @@ pub enum DistError {
     Io { path: PathBuf, source: io::Error },
     #[error("`{tool}` does not start ({source}): {mend}")]
     NoTool { tool: String, source: io::Error, mend: &'static str },
-    #[error("`{0}` failed")]
+    #[error("failed: {0}")]
     Failed(String),
+    #[error(
+        "there is no chroot of {suite}: {why}\nA suite of Debian is one that its mirror has, such as bookworm or trixie; \
+         a suite of Ubuntu needs /usr/share/keyrings/ubuntu-archive-keyring.gpg, from Debian 13's package ubuntu-keyring."
+    )]
+    NoSuite { suite: String, why: String },
     #[error("{0}")]
     Program(String),
 }
@@ -35,6 +40,18 @@ pub fn run(command: &mut Command, mend: &'static str) -> Result<(), DistError> {
         true => Ok(()),
         false => Err(DistError::Failed(format!("{command:?}"))),
     }
+}
+
+/// The same, and what the tool says is heard only if it fails: its first line that begins with `E:`.
+pub fn run_quietly(command: &mut Command, mend: &'static str) -> Result<(), DistError> {
+    let tool = name(command);
+    let output = command.stdin(Stdio::null()).output().map_err(|source| DistError::NoTool { tool, source, mend })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let error = said.lines().find_map(|line| line.strip_prefix("E: "));
+    Err(DistError::Failed(error.map_or_else(|| format!("{command:?}"), str::to_owned)))
 }
 
 /// What a tool writes to its standard output.

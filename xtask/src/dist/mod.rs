@@ -5,6 +5,7 @@
 
 mod deb;
 mod error;
+mod kind;
 mod man;
 mod oci;
 mod program;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 use lexopt::prelude::*;
 
 use error::{DistError, io_at};
+use kind::{Kind, Tried};
 use program::{Linking, Program};
 
 const HELP: &str = "\
@@ -36,9 +38,10 @@ Makes packages of larder, all kinds or those that are named:
   --out DIR         where they go (default: target/dist)
   --larder PATH     the program for deb and rpm (default: build it)
   --static PATH     the program for tarball and oci (default: build it)
-  --test [SUITE...] makes the deb, then installs, starts, reloads, upgrades under load, removes and purges it in a
-                    chroot of each suite (default: bookworm), in a network of its own; needs root and
-                    `apt-get install mmdebstrap`
+  --test [SUITE...] makes the kinds that are named before it (default: deb), then installs, starts, reloads, upgrades
+                    under load and removes each in a chroot of each suite (default: bookworm), in a network of its own;
+                    an image serves beside a php-fpm, in a root of its own. Needs root and `apt-get install mmdebstrap`;
+                    for an image also `skopeo umoci php-fpm curl`; for a suite of Ubuntu its keyring
 ";
 
 /// The version of the packages.
@@ -50,19 +53,6 @@ struct Options {
     larder: Option<PathBuf>,
     fixed: Option<PathBuf>,
     tests: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Deb,
-    Rpm,
-    Tarball,
-    Oci,
-}
-
-impl Kind {
-    const ALL: [(&str, Kind); 4] =
-        [("deb", Kind::Deb), ("rpm", Kind::Rpm), ("tarball", Kind::Tarball), ("oci", Kind::Oci)];
 }
 
 /// Runs the command.
@@ -82,10 +72,7 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Dis
         return Ok(());
     };
     fs::create_dir_all(&options.out).map_err(io_at(&options.out))?;
-    if let Some(suites) = &options.tests {
-        let program = Program::get(root, options.larder.as_deref(), Linking::Dynamic)?;
-        return trial::run_in(root, &options.out, &program, suites);
-    }
+    let mut tried = Vec::new();
     for (linking, kinds) in [(Linking::Dynamic, [Kind::Deb, Kind::Rpm]), (Linking::Static, [Kind::Tarball, Kind::Oci])]
     {
         let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| options.kinds.contains(kind)).collect();
@@ -98,17 +85,17 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Dis
         };
         let program = Program::get(root, given, linking)?;
         for kind in kinds {
-            let made = match kind {
-                Kind::Deb => deb::make(root, &options.out, &program, "1")?,
-                Kind::Rpm => rpm::make(root, &options.out, &program)?,
-                Kind::Tarball => tarball::make(root, &options.out, &program)?,
-                Kind::Oci => oci::make(root, &options.out, &program)?,
-            };
+            let made = kind.make(root, &options.out, &program, "1")?;
             let bytes = fs::metadata(&made).map_err(io_at(&made))?.len();
             println!("{}: {:.1} MB, the program in it {:.1} MB", made.display(), mb(bytes), mb(program.bytes()));
+            if options.tests.is_some() {
+                let old =
+                    if kind.has_revisions() { kind.make(root, &options.out, &program, "0")? } else { made.clone() };
+                tried.push(Tried { kind, old, new: made });
+            }
         }
     }
-    Ok(())
+    options.tests.map_or(Ok(()), |suites| trial::run_in(root, &options.out, &tried, &suites))
 }
 
 fn mb(bytes: u64) -> f64 {
@@ -139,7 +126,10 @@ impl Options {
             }
         }
         if options.kinds.is_empty() {
-            options.kinds.extend(Kind::ALL.map(|(_, kind)| kind));
+            match options.tests {
+                Some(_) => options.kinds.push(Kind::Deb),
+                None => options.kinds.extend(Kind::ALL.map(|(_, kind)| kind)),
+            }
         }
         Ok(Some(options))
     }

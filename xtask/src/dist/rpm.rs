@@ -7,8 +7,8 @@ use super::error::{DistError, io_at, run};
 use super::program::Program;
 use super::{VERSION, tree};
 
-/// Makes it in `out`.
-pub fn make(root: &Path, out: &Path, program: &Program) -> Result<PathBuf, DistError> {
+/// Makes it in `out`; `release` is the packager's, behind the version.
+pub fn make(root: &Path, out: &Path, program: &Program, release: &str) -> Result<PathBuf, DistError> {
     let folder = tempfile::tempdir().map_err(io_at(&std::env::temp_dir()))?;
     let files = folder.path().join("files");
     tree::lay(root, &files, program, &tree::FEDORA)?;
@@ -18,6 +18,7 @@ pub fn make(root: &Path, out: &Path, program: &Program) -> Result<PathBuf, DistE
     let spec = std::fs::read_to_string(&spec_from).map_err(io_at(&spec_from))?;
     let spec = spec
         .replace("@VERSION@", VERSION)
+        .replace("@RELEASE@", release)
         .replace("@FILES@", &files.display().to_string())
         .replace("@ACCOUNT@", tree::FEDORA.account);
     let spec_at = folder.path().join("larder.spec");
@@ -28,5 +29,5 @@ pub fn make(root: &Path, out: &Path, program: &Program) -> Result<PathBuf, DistE
     command.args(["-bb", "--quiet", "--define", &top, "--define", &to]).arg(&spec_at);
     run(&mut command, "apt-get install rpm")?;
     let arch = std::env::consts::ARCH;
-    Ok(out.join(arch).join(format!("larder-{VERSION}-1.{arch}.rpm")))
+    Ok(out.join(arch).join(format!("larder-{VERSION}-{release}.{arch}.rpm")))
 }

@@ -50,6 +50,7 @@ pub fn lay(root: &Path, to: &Path, program: &Program, family: &Family) -> Result
         write(&to.join(at), text.as_bytes(), 0o644)
     };
     adapted("larder.service", "usr/lib/systemd/system/larder.service")?;
+    adapted("larder.socket", "usr/lib/systemd/system/larder.socket")?;
     adapted("logrotate", "etc/logrotate.d/larder")?;
     for name in ["larder.conf", "mime.types", "fastcgi.conf", "sites/default.conf"] {
         adapted(&format!("etc/larder/{name}"), &format!("etc/larder/{name}"))?;
