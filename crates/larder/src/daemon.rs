@@ -16,7 +16,7 @@ pub fn start(invocation: &Invocation) -> Result<ExitCode, CallFailed> {
     let (mut ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
     let mut command = spawn::supervisor(invocation);
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
-    let mut child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
+    let mut child = command.spawn().map_err(spawn::not_again)?;
     // This closes our copy of its end, so that the stream ends when the process ends.
     drop(command);
     let mut answer = [0];

@@ -117,7 +117,7 @@ impl Process {
             // So that the reader of the caller's output does not wait for our end.
             command.stdout(Stdio::null());
         }
-        let child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
+        let child = command.spawn().map_err(spawn::not_again)?;
         // This closes our copy of its end, so that we notice when it dies.
         drop(command);
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;

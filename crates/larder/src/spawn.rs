@@ -78,9 +78,17 @@ pub fn become_tied(words: &[OsString]) -> io::Error {
     Command::new(program).args(words).exec()
 }
 
+/// Why this program could not be started again. Without `/proc`, as in a bare chroot, its file is not found.
+pub fn not_again(error: io::Error) -> CallFailed {
+    match error.kind() {
+        io::ErrorKind::NotFound => CallFailed::on("execve", RUNNING_FILE, error),
+        _ => CallFailed::new("fork", error),
+    }
+}
+
 fn again() -> Command {
     // The running file, even if an upgrade has put another one at its path.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(RUNNING_FILE);
     command.arg0(ROLE_NAME);
     command
 }
@@ -107,6 +115,7 @@ pub fn set_process_name(name: &OsStr) {
     }
 }
 
+const RUNNING_FILE: &str = "/proc/self/exe";
 const ROLE_NAME: &str = "larder:";
 const SERVING: [&str; 2] = ["serving", "process"];
 const SUPERVISOR: &str = "supervisor";
