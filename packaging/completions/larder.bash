@@ -3,10 +3,10 @@ _larder() {
     local cur prev words cword
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands='serve check cache why explain purge top log doctor import profile varnishd varnishstat varnishlog varnishncsa help'
+    local commands='serve check cache why explain purge top log doctor import shadow profile varnishd varnishstat varnishlog varnishncsa help'
     case $prev in
     -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
-    -c | -e | -f | --pid) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    -c | -e | -f | --pid | --log) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     -p | -n | serve | --root | --write) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     -X) COMPREPLY=($(compgen -W 'GET HEAD POST PURGE' -- "$cur")); return ;;
     esac
@@ -26,6 +26,7 @@ _larder() {
     doctor) options='--json --no-disk-test --root -p -c -g -h' ;;
     import) options='nginx varnish --json --root --write -c -h' ;;
     profile) options='common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony' ;;
+    shadow) options='--old --log --once --format --listen --host --skip --rate --requests --for --json -c -p -g -h' ;;
     varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
     varnishstat) options='-1 -j -x -l -f -I -X -n -t -r -V -h' ;;
     varnishlog) options='-n -d -r -t -g -q -Q -C -c -b -E -i -x -I -X -k -R -L -T -v -w -A -a -u -D -P -V -h' ;;

@@ -1,5 +1,5 @@
 # Completion of larder's command line for fish.
-set -l commands serve check cache why explain purge top log doctor import profile varnishd varnishstat varnishlog varnishncsa help
+set -l commands serve check cache why explain purge top log doctor import shadow profile varnishd varnishstat varnishlog varnishncsa help
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a serve -d 'Serve a folder, PHP included'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a check -d 'Check the configuration'
 complete -c larder -n "not __fish_seen_subcommand_from $commands" -a cache -d 'What is on disk'
@@ -36,7 +36,18 @@ complete -c larder -n "__fish_seen_subcommand_from cache" -a 'ls stat bans verif
 complete -c larder -n "__fish_seen_subcommand_from import" -a 'nginx varnish'
 complete -c larder -n "__fish_seen_subcommand_from profile" -a 'common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony'
 complete -c larder -n "__fish_seen_subcommand_from import" -l write -r -d 'Files for a switch-over'
-complete -c larder -n "__fish_seen_subcommand_from why explain purge top log doctor import" -l json -d 'As JSON'
+complete -c larder -n "__fish_seen_subcommand_from why explain purge top log doctor import shadow" -l json -d 'As JSON'
+complete -c larder -n "not __fish_seen_subcommand_from $commands" -a shadow -d 'Larder beside the running server'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l old -x -d 'URL of the server that runs'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l log -r -d 'Its access log'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l once -d 'The lines that are there'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l format -x -d 'The log_format of the log'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l listen -x -d 'Where it mirrors to'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l host -x -d 'Host of lines without one'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l skip -x -d 'What is not sent'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l rate -x -d 'Pages a second'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l requests -x -d 'How many pages'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l for -x -d 'How long'
 complete -c larder -n "__fish_seen_subcommand_from explain" -s X -x -a 'GET HEAD POST PURGE' -d 'Method'
 complete -c larder -n "__fish_seen_subcommand_from explain" -s H -x -d 'A field'
 complete -c larder -n "__fish_seen_subcommand_from explain" -l from -x -d 'Address of the client'

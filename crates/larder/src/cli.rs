@@ -10,6 +10,7 @@ use crate::doctor::options::{self as doctor_options, Doctor, OptionsError as Doc
 use crate::import::options::{self as import_options, Import, OptionsError as ImportError};
 use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::serve_socket;
+use crate::shadow::options::{self as shadow_options, OptionsError as ShadowError, Shadow};
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
@@ -42,6 +43,8 @@ pub enum Command {
     Profile(Option<PathBuf>),
     /// `import ...`: what of another server's configuration works.
     Import(Import),
+    /// `shadow ...`: try larder beside the server that runs.
+    Shadow(Box<Shadow>),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
     /// `varnishstat ...`: varnishstat's command line.
@@ -67,6 +70,8 @@ pub enum Show {
     DoctorHelp,
     /// `import -h`.
     ImportHelp,
+    /// `shadow -h`.
+    ShadowHelp,
 }
 
 /// A check of a configuration.
@@ -191,6 +196,9 @@ pub enum CliError {
     /// Options of `import` that cannot be.
     #[error("{0}")]
     Import(ImportError),
+    /// Options of `shadow` that cannot be.
+    #[error("{0}")]
+    Shadow(ShadowError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
@@ -226,6 +234,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
             Ok(asked.map_or(Command::Show(Show::ImportHelp), Command::Import))
         }
         Some("profile") => parse_profile(&args[1..]),
+        Some("shadow") => {
+            let asked = shadow_options::parse(&args[1..]).map_err(CliError::Shadow)?;
+            Ok(asked.map_or(Command::Show(Show::ShadowHelp), |asked| Command::Shadow(Box::new(asked))))
+        }
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),
@@ -436,7 +448,7 @@ fn lossy(word: &OsStr) -> String {
     word.to_string_lossy().into_owned()
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "serve",
     "check",
     "cache",
@@ -445,6 +457,7 @@ const COMMANDS: [&str; 13] = [
     "purge",
     "log",
     "profile",
+    "shadow",
     "varnishd",
     "varnishstat",
     "varnishlog",

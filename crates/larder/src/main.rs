@@ -40,6 +40,7 @@ mod serve;
 mod serve_socket;
 mod serving;
 mod serving_process;
+mod shadow;
 mod shell;
 mod signals;
 mod single;
@@ -102,6 +103,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Doctor(asked)) => doctor::run(&asked),
         Ok(Command::Import(asked)) => import::run(&asked, &invocation.program),
         Ok(Command::Profile(what)) => profile::run(what.as_deref()),
+        Ok(Command::Shadow(asked)) => shadow::run(&asked),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
@@ -116,6 +118,7 @@ fn called(invocation: Invocation) -> ExitCode {
                 CliError::Ask(verb, _) => format!("larder {} -h", verb.name()),
                 CliError::Doctor(_) => "larder doctor -h".to_owned(),
                 CliError::Import(_) => "larder import -h".to_owned(),
+                CliError::Shadow(_) => "larder shadow -h".to_owned(),
                 _ => "larder -h".to_owned(),
             };
             eprintln!("larder: {error}");
@@ -123,7 +126,7 @@ fn called(invocation: Invocation) -> ExitCode {
             // Where 1 and 2 say what was found, neither may mean that nobody looked.
             match error {
                 CliError::Doctor(_) => ExitCode::from(3),
-                CliError::Import(_) => ExitCode::from(2),
+                CliError::Import(_) | CliError::Shadow(_) => ExitCode::from(2),
                 _ => ExitCode::FAILURE,
             }
         }

@@ -6,6 +6,7 @@ use crate::doctor::options as doctor;
 use crate::import::options as import;
 use crate::paths;
 use crate::serving::NGINX_VERSION;
+use crate::shadow::options as shadow;
 
 /// The text for `show`, with its last line end.
 pub fn text(show: Show) -> String {
@@ -17,6 +18,7 @@ pub fn text(show: Show) -> String {
         Show::AskHelp(verb) => ask_help::text(verb),
         Show::DoctorHelp => doctor::HELP.to_owned(),
         Show::ImportHelp => import::HELP.to_owned(),
+        Show::ShadowHelp => shadow::HELP.to_owned(),
     }
 }
 
@@ -52,6 +54,7 @@ fn help() -> String {
          \x20      larder doctor [--json] [--no-disk-test] [--root DIR] [-p prefix] [-c filename]\n\
          \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR] [-c filename]\n\
          \x20      larder profile [NAME|FILE|DIR]\n\
+         \x20      larder shadow --old URL --log FILE|--listen ADDRESS [--rate N] [--for TIME] [--json] [options]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
@@ -87,6 +90,7 @@ fn help() -> String {
          \x20 import        : what of this machine's nginx or Varnish works; \"larder import -h\" shows more\n\
          \x20 profile       : what larder knows of applications: all of them, the text of one, what is wrong with a file,\n\
          \x20                 or which application is in a folder\n\
+         \x20 shadow        : larder beside the server that runs, and what differs; \"larder shadow -h\" shows more\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\

@@ -35,6 +35,7 @@ pub const PAGES: &[Page] = &[
     page("larder-why", 7, "why a page was no hit", "why.md"),
     page("larder-doctor", 8, "what on a machine will hurt, and what mends it", "doctor.md"),
     page("larder-import", 8, "what of a machine's nginx or Varnish works with larder", "import.md"),
+    page("larder-shadow", 8, "try larder beside the running server", "shadow.md"),
     page("larder-process", 7, "processes, signals and logs of larder", "process.md"),
     page("larder-troubleshooting", 7, "when larder does not do what it should", "troubleshooting.md"),
 ];

@@ -63,6 +63,7 @@ mod resolver;
 mod rfc9111;
 mod running_varnishd;
 mod serve;
+mod shadow;
 mod shelves;
 mod site;
 mod slices;

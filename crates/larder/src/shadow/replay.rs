@@ -1,0 +1,263 @@
+//! Asks both servers, one request after the other, no faster than it may.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU32;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::answer::{Answer, Server};
+use super::compare::{Comparison, Difference, compare};
+use super::report::{Pair, Report};
+use super::sources::Sink;
+use super::wanted::{Seen, Wanted};
+
+/// Takes requests from a source to the one who compares.
+#[derive(Clone)]
+pub struct Queue {
+    /// Where they go.
+    pub to: SyncSender<Wanted>,
+    /// Where the others are counted.
+    pub report: Arc<Mutex<Report>>,
+    /// Whether a full queue is waited for, as of a log that is there already.
+    pub waits: bool,
+    /// Our own requests, where lines do not show whose they are.
+    pub echoes: Option<Arc<Mutex<Echoes>>>,
+    /// What stands in targets that are not sent, beside [`SKIPPED`].
+    pub skip: Arc<[String]>,
+}
+
+/// What stands in the targets of a GET that is known to change something.
+const SKIPPED: [&str; 11] = [
+    "logout",
+    "signout",
+    "sign-out",
+    "unsubscribe",
+    "_wpnonce=",
+    "add-to-cart=",
+    "add_to_cart=",
+    "remove_item=",
+    "undo_item=",
+    "action=delete",
+    "cron.php",
+];
+
+/// Requests that we have sent and whose lines have not come yet, where lines do not show whose they are.
+#[derive(Debug, Default)]
+pub struct Echoes {
+    /// Sums of their targets, which are short where a target may be long.
+    targets: HashMap<u64, u32>,
+    hasher: RandomState,
+}
+
+impl Echoes {
+    fn sent(&mut self, target: &[u8]) {
+        // Lines that never come, such as of locations without a log, are forgotten.
+        if self.targets.len() >= ECHOES_MAX {
+            self.targets.clear();
+        }
+        *self.targets.entry(self.hasher.hash_one(target)).or_default() += 1;
+    }
+
+    /// Whether a line is of one of them, which is then accounted for.
+    fn came(&mut self, target: &[u8]) -> bool {
+        let sum = self.hasher.hash_one(target);
+        let Some(count) = self.targets.get_mut(&sum) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.targets.remove(&sum);
+        }
+        true
+    }
+}
+
+impl Sink for Queue {
+    fn take(&mut self, seen: Seen) -> bool {
+        let wanted = match seen {
+            Seen::Wanted(wanted) => wanted,
+            Seen::Unsafe => {
+                lock(&self.report).unsafe_requests += 1;
+                return true;
+            }
+            Seen::Echo => {
+                lock(&self.report).echoes += 1;
+                return true;
+            }
+            Seen::Unreadable => {
+                lock(&self.report).unreadable += 1;
+                return true;
+            }
+        };
+        if !self.waits && self.echoes.as_ref().is_some_and(|echoes| lock(echoes).came(&wanted.target)) {
+            lock(&self.report).echoes += 1;
+            return true;
+        }
+        let target = String::from_utf8_lossy(&wanted.target);
+        let skipped = SKIPPED.into_iter().chain(self.skip.iter().map(String::as_str)).any(|text| target.contains(text));
+        if skipped {
+            lock(&self.report).skipped += 1;
+            return true;
+        }
+        if self.waits {
+            return self.to.send(wanted).is_ok();
+        }
+        match self.to.try_send(wanted) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                lock(&self.report).dropped += 1;
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    fn missed(&mut self) {
+        lock(&self.report).dropped += 1;
+    }
+}
+
+/// What compares.
+pub struct Replay {
+    /// The server that runs.
+    pub old: Server,
+    /// larder.
+    pub new: Server,
+    /// What came of it.
+    pub report: Arc<Mutex<Report>>,
+    /// Told of what is sent to the old server.
+    pub echoes: Option<Arc<Mutex<Echoes>>>,
+    /// Pages a second.
+    pub rate: NonZeroU32,
+    /// How many are compared; all if `None`.
+    pub requests: Option<u64>,
+}
+
+impl Replay {
+    /// Compares until no more requests come, or enough have been compared.
+    pub fn run(&self, from: &Receiver<Wanted>) {
+        let pause = Duration::from_secs(1) / self.rate.get();
+        let mut next = Instant::now();
+        let mut has_complained = false;
+        while let Ok(wanted) = from.recv() {
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            next = next.max(Instant::now()) + pause;
+            if let Err(why) = self.one(&wanted) {
+                lock(&self.report).old_silent += 1;
+                if !has_complained {
+                    eprintln!("larder shadow: the old server at {} does not answer: {why}", self.old.address);
+                    has_complained = true;
+                }
+            }
+            let compared = lock(&self.report).compared;
+            if self.requests.is_some_and(|requests| compared >= requests) {
+                return;
+            }
+        }
+    }
+
+    /// Compares one page. `Err` says why the old server did not answer.
+    fn one(&self, wanted: &Wanted) -> Result<(), String> {
+        let old = self.ask_old(wanted)?;
+        let new = self.new.ask(wanted);
+        let comparison = match &new {
+            Ok(new) => self.compared(wanted, &old, new),
+            Err(why) => {
+                let old = format!("status {}", old.status);
+                let difference = Difference { what: "answer".to_owned(), old, new: format!("none: {why}") };
+                Comparison { differences: vec![difference], changing: Vec::new() }
+            }
+        };
+        let new = new.unwrap_or_default();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let target = text(&wanted.target);
+        let host = text(wanted.host.as_deref().unwrap_or(&self.old.host));
+        let page = target.split('?').next().unwrap_or_default();
+        lock(&self.report).add(Pair {
+            page: format!("{host}{}", page.chars().take(PAGE_CHARS_MAX).collect::<String>()),
+            comparison: &comparison,
+            cache: new.field("cache-status"),
+            took: [old.took, new.took],
+            target,
+        });
+        Ok(())
+    }
+
+    /// What the answers come to. The old server is asked again if they differ: perhaps it never says the same.
+    fn compared(&self, wanted: &Wanted, old: &Answer, new: &Answer) -> Comparison {
+        let first = compare(old, None, new);
+        if first.differences.is_empty() {
+            return first;
+        }
+        match self.ask_old(wanted) {
+            Ok(again) => compare(old, Some(&again), new),
+            Err(_) => first,
+        }
+    }
+
+    fn ask_old(&self, wanted: &Wanted) -> Result<Answer, String> {
+        if let Some(echoes) = &self.echoes {
+            lock(echoes).sent(&wanted.target);
+        }
+        self.old.ask(wanted).map_err(|error| error.to_string())
+    }
+}
+
+/// What is behind a lock. A thread that panics leaves counts, which hold.
+pub fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const ECHOES_MAX: usize = 10_000;
+const PAGE_CHARS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::wanted::seen;
+    use super::*;
+
+    fn get(target: &str) -> Seen {
+        seen(b"GET", target.as_bytes(), None, Vec::new())
+    }
+
+    #[test]
+    fn what_we_sent_is_known_by_its_path_and_only_once() {
+        let (to, from) = mpsc::sync_channel(8);
+        let echoes = Arc::new(Mutex::new(Echoes::default()));
+        let report = Arc::<Mutex<Report>>::default();
+        let mut queue = Queue {
+            to,
+            report: Arc::clone(&report),
+            waits: false,
+            echoes: Some(Arc::clone(&echoes)),
+            skip: Arc::new([]),
+        };
+        lock(&echoes).sent(b"/a");
+        for _ in 0..2 {
+            assert!(queue.take(get("/a")));
+        }
+        assert_eq!((lock(&report).echoes, from.try_iter().count()), (1, 1));
+        for number in 0..2 * ECHOES_MAX {
+            lock(&echoes).sent(number.to_string().as_bytes());
+        }
+        assert!(lock(&echoes).targets.len() <= ECHOES_MAX);
+    }
+
+    #[test]
+    fn what_comes_too_fast_or_may_change_something_is_counted() {
+        let (to, from) = mpsc::sync_channel(1);
+        let report = Arc::<Mutex<Report>>::default();
+        let skip: Arc<[String]> = Arc::new(["/track/".to_owned()]);
+        let mut queue = Queue { to, report: Arc::clone(&report), waits: false, echoes: None, skip };
+        for target in ["/?add-to-cart=7", "/track/7", "/wp-cron.php", "/a", "/b", "/c"] {
+            assert!(queue.take(get(target)), "{target}");
+        }
+        let report = lock(&report).clone();
+        assert_eq!((report.skipped, report.dropped), (3, 2));
+        drop(from);
+        assert!(!queue.take(get("/d")), "nobody compares any more");
+    }
+}

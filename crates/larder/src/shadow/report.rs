@@ -1,0 +1,291 @@
+//! What was compared, and what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::compare::Comparison;
+
+/// What was compared so far. Its size is bounded: [`PAGES_MAX`] pages that differ, [`KINDS_MAX`] differences of each.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Requests that are not GET or HEAD.
+    pub unsafe_requests: u64,
+    /// Those that `--skip` names, or that are known to change something.
+    pub skipped: u64,
+    /// Our own requests, come back by the log or the mirror.
+    pub echoes: u64,
+    /// Lines and requests that cannot be read.
+    pub unreadable: u64,
+    /// Requests that came faster than they may be asked.
+    pub dropped: u64,
+    /// Requests that were compared.
+    pub compared: u64,
+    /// Those of which something differs.
+    pub differing: u64,
+    /// Those that the old server did not answer.
+    pub old_silent: u64,
+    /// Those that larder's cache answered.
+    pub hits: u64,
+    /// How long the old server took for these.
+    pub saved: Duration,
+    /// How long the old server and larder took for all.
+    pub took: [Duration; 2],
+    pages: BTreeMap<String, Page>,
+    /// Pages that differ and have no room in `pages`.
+    pages_left_out: u64,
+    /// What the old server answers otherwise each time: how often, and an example.
+    changing: BTreeMap<String, (u64, String)>,
+}
+
+/// A page of which something differs.
+#[derive(Clone, Debug, Default)]
+struct Page {
+    compared: u64,
+    kinds: BTreeMap<String, Kind>,
+}
+
+#[derive(Clone, Debug)]
+struct Kind {
+    count: u64,
+    target: String,
+    old: String,
+    new: String,
+    /// What larder's cache said, if it answered.
+    cache: Option<String>,
+}
+
+/// A pair of answers.
+pub struct Pair<'a> {
+    /// Host and path: answers are told by it.
+    pub page: String,
+    /// With its arguments.
+    pub target: String,
+    /// What the two came to.
+    pub comparison: &'a Comparison,
+    /// larder's `Cache-Status`.
+    pub cache: Option<String>,
+    /// How long the old server and larder took.
+    pub took: [Duration; 2],
+}
+
+impl Report {
+    /// Adds a pair.
+    pub fn add(&mut self, pair: Pair<'_>) {
+        self.compared += 1;
+        for (sum, took) in self.took.iter_mut().zip(pair.took) {
+            *sum = sum.saturating_add(took);
+        }
+        let is_hit = pair.cache.as_deref().is_some_and(|status| status.contains("; hit"));
+        if is_hit {
+            self.hits += 1;
+            self.saved = self.saved.saturating_add(pair.took[0]);
+        }
+        for what in &pair.comparison.changing {
+            if self.changing.len() < PAGES_MAX || self.changing.contains_key(what) {
+                let (count, _) = self.changing.entry(what.clone()).or_insert_with(|| (0, cut(&pair.target)));
+                *count += 1;
+            }
+        }
+        let differences = &pair.comparison.differences;
+        if differences.is_empty() {
+            if let Some(page) = self.pages.get_mut(&pair.page) {
+                page.compared += 1;
+            }
+            return;
+        }
+        self.differing += 1;
+        if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&pair.page) {
+            self.pages_left_out += 1;
+            return;
+        }
+        let page = self.pages.entry(pair.page).or_default();
+        page.compared += 1;
+        for difference in differences {
+            let is_known = page.kinds.contains_key(&difference.what);
+            if !is_known && page.kinds.len() >= KINDS_MAX {
+                continue;
+            }
+            let kind = page.kinds.entry(difference.what.clone()).or_insert_with(|| Kind {
+                count: 0,
+                target: cut(&pair.target),
+                old: cut(&difference.old),
+                new: cut(&difference.new),
+                cache: pair.cache.clone().filter(|_| is_hit),
+            });
+            kind.count += 1;
+        }
+    }
+
+    /// Whether all that was compared is alike.
+    pub fn is_alike(&self) -> bool {
+        self.compared > 0 && self.differing == 0
+    }
+
+    /// One line.
+    pub fn line(&self) -> String {
+        let share = (self.hits * 100).checked_div(self.compared).unwrap_or(0);
+        format!(
+            "{} compared, {} alike, {} differ; {} from larder's cache ({share} %)",
+            self.compared,
+            self.compared - self.differing,
+            self.differing,
+            self.hits,
+        )
+    }
+
+    /// The whole of it, for a person.
+    pub fn as_text(&self) -> String {
+        let mut text = format!("{}\n", self.line());
+        let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+        let _ = writeln!(
+            text,
+            "the old server took {} for all, and {} for what larder's cache answered; larder took {} for all",
+            seconds(self.took[0]),
+            seconds(self.saved),
+            seconds(self.took[1])
+        );
+        for (count, what) in [
+            (self.unsafe_requests, "not sent: neither GET nor HEAD"),
+            (self.skipped, "not sent: known to change something, or by --skip"),
+            (self.dropped, "not sent: more than --rate"),
+            (self.unreadable, "could not be read: neither the log's format nor HTTP"),
+            (self.old_silent, "not answered by the old server, and not compared"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(text, "{count} {what}");
+            }
+        }
+        if self.compared == 0 && self.old_silent == 0 {
+            text.push_str(NOTHING);
+        }
+        for (name, page) in &self.pages {
+            let most = page.kinds.values().map(|kind| kind.count).max().unwrap_or(0);
+            let _ = writeln!(text, "\n{name}: {most} of {} differ", page.compared);
+            for (what, kind) in &page.kinds {
+                let cache = kind.cache.as_ref().map_or_else(String::new, |status| format!(", {status}"));
+                let _ = writeln!(text, "  {what} ({}, first of {}{cache})", kind.count, kind.target);
+                let _ = writeln!(text, "    old     {}\n    larder  {}", kind.old, kind.new);
+            }
+        }
+        if self.pages_left_out > 0 {
+            let _ = writeln!(text, "\nand {} more answers of other pages", self.pages_left_out);
+        }
+        if !self.changing.is_empty() {
+            let each =
+                self.changing.iter().map(|(what, (count, target))| format!("{what} ({count}, first of {target})"));
+            let _ = writeln!(
+                text,
+                "\nthe old server answers otherwise each time, so that this cannot be compared: {}",
+                each.collect::<Vec<_>>().join(", ")
+            );
+        }
+        text
+    }
+
+    /// The whole of it, for programs.
+    pub fn as_json(&self) -> Value {
+        let pages = self.pages.iter().map(|(name, page)| {
+            let differences = page.kinds.iter().map(|(what, kind)| {
+                json!({
+                    "what": what, "count": kind.count, "target": kind.target,
+                    "old": kind.old, "new": kind.new, "cache": kind.cache,
+                })
+            });
+            json!({ "page": name, "compared": page.compared, "differences": differences.collect::<Vec<_>>() })
+        });
+        json!({
+            "compared": self.compared,
+            "differing": self.differing,
+            "hits": self.hits,
+            "seconds": {
+                "old": self.took[0].as_secs_f64(),
+                "larder": self.took[1].as_secs_f64(),
+                "saved": self.saved.as_secs_f64(),
+            },
+            "not_sent": { "unsafe": self.unsafe_requests, "skipped": self.skipped, "rate": self.dropped },
+            "unreadable": self.unreadable,
+            "unanswered": self.old_silent,
+            "pages": pages.collect::<Vec<_>>(),
+            "pages_left_out": self.pages_left_out,
+            "changing": self.changing.iter().map(|(what, (count, target))| {
+                json!({ "what": what, "count": count, "target": target })
+            }).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+const PAGES_MAX: usize = 500;
+const KINDS_MAX: usize = 20;
+const VALUE_CHARS_MAX: usize = 200;
+const NOTHING: &str = "nothing was compared: does the log grow, or the old server mirror to this address?\n";
+
+#[cfg(test)]
+mod tests {
+    use super::super::compare::Difference;
+    use super::*;
+
+    fn pair<'a>(page: &str, comparison: &'a Comparison, cache: Option<&str>) -> Pair<'a> {
+        Pair {
+            page: page.to_owned(),
+            target: format!("{page}?a"),
+            comparison,
+            cache: cache.map(str::to_owned),
+            took: [Duration::from_millis(500), Duration::from_millis(1)],
+        }
+    }
+
+    #[test]
+    fn what_differs_is_told_page_by_page() {
+        let difference = Difference { what: "status".into(), old: "200".into(), new: "404".into() };
+        let alike = Comparison { differences: vec![], changing: vec!["x-id".into()] };
+        let differs = Comparison { differences: vec![difference], changing: vec![] };
+        let mut report = Report { unsafe_requests: 2, ..Report::default() };
+        report.add(pair("a.test/", &alike, Some("larder; hit; ttl=3")));
+        report.add(pair("a.test/x", &differs, None));
+        report.add(pair("a.test/x", &alike, None));
+        assert!(!report.is_alike());
+        let text = report.as_text();
+        assert!(text.starts_with("3 compared, 2 alike, 1 differ; 1 from larder's cache (33 %)\n"), "{text}");
+        for part in [
+            "the old server took 1.50 s for all, and 0.50 s for what larder's cache answered",
+            "2 not sent: neither GET nor HEAD\n",
+            "\na.test/x: 1 of 2 differ\n  status (1, first of a.test/x?a)\n    old     200\n    larder  404\n",
+            "cannot be compared: x-id (2, first of a.test/?a)\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let json = report.as_json();
+        assert_eq!(json["pages"][0]["differences"][0]["new"], "404");
+        assert_eq!(json["hits"], 1);
+    }
+
+    #[test]
+    fn its_size_is_bounded() {
+        let value = "x".repeat(10_000);
+        let of = |what: usize| Difference { what: what.to_string(), old: value.clone(), new: String::new() };
+        let differs = Comparison { differences: (0..100).map(of).collect(), changing: vec![] };
+        let mut report = Report::default();
+        for page in 0..2 * PAGES_MAX {
+            report.add(pair(&page.to_string(), &differs, None));
+        }
+        assert!(report.as_text().len() < PAGES_MAX * KINDS_MAX * 2 * VALUE_CHARS_MAX);
+        assert_eq!(report.as_json()["pages_left_out"], PAGES_MAX);
+    }
+
+    #[test]
+    fn nothing_compared_is_not_alike() {
+        let report = Report::default();
+        assert!(!report.is_alike());
+        assert!(report.as_text().contains("nothing was compared"));
+    }
+}

@@ -1,0 +1,156 @@
+//! What a visitor asked for, as both servers are asked for it.
+
+/// A request that may be sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether it is HEAD, or GET.
+    pub is_head: bool,
+    /// Path and arguments.
+    pub target: Vec<u8>,
+    /// The host, if it is known.
+    pub host: Option<Vec<u8>>,
+    /// Fields, without those that concern the connection.
+    pub fields: Vec<(String, Vec<u8>)>,
+}
+
+/// What a line of a log, or a mirrored request, turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is compared.
+    Wanted(Wanted),
+    /// It may change something: it is not sent again.
+    Unsafe,
+    /// We asked for it ourselves.
+    Echo,
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// Requests with this field are ours.
+pub const MARK_FIELD: &str = "x-larder-shadow";
+/// What ends the `User-Agent` of our requests, for logs.
+pub const MARK_AGENT: &str = "larder-shadow";
+
+/// Makes it of its parts; `fields` lose those that concern a connection or would shorten the answer.
+pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(String, Vec<u8>)>) -> Seen {
+    let is_head = match method {
+        b"GET" => false,
+        b"HEAD" => true,
+        _ if method.iter().all(|byte| byte.is_ascii_graphic()) && !method.is_empty() => return Seen::Unsafe,
+        _ => return Seen::Unreadable,
+    };
+    let is_ours = |(name, value): &(String, Vec<u8>)| {
+        name == MARK_FIELD || (name == "user-agent" && value.ends_with(MARK_AGENT.as_bytes()))
+    };
+    if fields.iter().any(is_ours) {
+        return Seen::Echo;
+    }
+    // What a proxy between would read as the end of a line, or of the target.
+    let is_sound = |text: &[u8]| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+    let is_line = |text: &[u8]| text.iter().all(|byte| (*byte >= b' ' || *byte == b'\t') && *byte != 0x7f);
+    let host = host.filter(|host| !host.is_empty());
+    if target.first() != Some(&b'/') || !is_sound(target) || !host.is_none_or(is_sound) {
+        return Seen::Unreadable;
+    }
+    let fields = fields.into_iter().filter(|(name, value)| !is_left_out(name) && is_line(value)).collect();
+    Seen::Wanted(Wanted { is_head, target: target.to_vec(), host: host.map(<[u8]>::to_vec), fields })
+}
+
+fn is_left_out(name: &str) -> bool {
+    LEFT_OUT.contains(&name)
+        || name.starts_with("if-")
+        || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Fields that concern one connection, the body that is not sent, parts of a page, or its coding.
+const LEFT_OUT: [&str; 14] = [
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+    "content-type",
+    "accept-encoding",
+    "range",
+];
+
+impl Wanted {
+    /// The request as it is sent.
+    pub fn bytes(&self, host: &[u8]) -> Vec<u8> {
+        let mut bytes = if self.is_head { b"HEAD ".to_vec() } else { b"GET ".to_vec() };
+        bytes.extend_from_slice(&self.target);
+        bytes.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        bytes.extend_from_slice(host);
+        bytes.extend_from_slice(b"\r\nConnection: close\r\n");
+        bytes.extend_from_slice(format!("{MARK_FIELD}: 1\r\n").as_bytes());
+        let mut has_agent = false;
+        for (name, value) in &self.fields {
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value);
+            if name == "user-agent" {
+                has_agent = true;
+                bytes.extend_from_slice(format!(" {MARK_AGENT}").as_bytes());
+            }
+            bytes.extend_from_slice(b"\r\n");
+        }
+        if !has_agent {
+            bytes.extend_from_slice(format!("User-Agent: {MARK_AGENT}\r\n").as_bytes());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(name: &str, value: &str) -> (String, Vec<u8>) {
+        (name.to_owned(), value.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn only_what_changes_nothing_is_sent_again() {
+        for method in ["POST", "PUT", "DELETE", "PURGE", "OPTIONS", "get"] {
+            assert_eq!(seen(method.as_bytes(), b"/", None, vec![]), Seen::Unsafe, "{method}");
+        }
+        for (method, target, host) in [
+            ("GET", "*", None),
+            ("GET", "/a b", None),
+            ("GET", "/a\r\nX: y", None),
+            ("GET", "/", Some("a\r\nb")),
+            ("", "/", None),
+        ] {
+            let host = host.map(str::as_bytes);
+            assert_eq!(seen(method.as_bytes(), target.as_bytes(), host, vec![]), Seen::Unreadable, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_we_asked_for_is_known_again() {
+        let Seen::Wanted(wanted) = seen(b"GET", b"/a?b", Some(b"a.test"), vec![field("user-agent", "Mozilla")]) else {
+            panic!("it is wanted");
+        };
+        let text = String::from_utf8(wanted.bytes(b"a.test")).unwrap();
+        assert!(text.contains("\r\nuser-agent: Mozilla larder-shadow\r\n"), "{text}");
+        assert_eq!(seen(b"GET", b"/", None, vec![field("user-agent", "Mozilla larder-shadow")]), Seen::Echo);
+        assert_eq!(seen(b"GET", b"/", None, vec![field(MARK_FIELD, "1")]), Seen::Echo);
+    }
+
+    #[test]
+    fn fields_of_the_connection_stay_behind() {
+        let fields = ["cookie", "range", "if-none-match", "content-length", "bad name", "x-real-ip"]
+            .map(|name| field(name, "1"));
+        let fields = [fields.to_vec(), vec![field("x-cut", "a\nb")]].concat();
+        let Seen::Wanted(wanted) = seen(b"HEAD", b"/", None, fields) else { panic!("it is wanted") };
+        assert!(wanted.is_head);
+        assert_eq!(wanted.fields, [field("cookie", "1"), field("x-real-ip", "1")]);
+    }
+}
