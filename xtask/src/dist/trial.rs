@@ -11,6 +11,8 @@ use super::tree;
 
 /// What the trial needs in the chroot beside a minimal system.
 const PACKAGES: &str = "php-fpm,php-cli,curl,logrotate,iproute2,procps,libgcc-s1,init-system-helpers";
+/// Suites of Ubuntu, which has php-fpm among what it does not support itself.
+const UBUNTU: [&str; 4] = ["jammy", "noble", "questing", "resolute"];
 /// What a hardened unit may be exposed to at most, in tenths, by `systemd-analyze security`.
 const EXPOSURE_MAX: &str = "30";
 
@@ -54,6 +56,9 @@ fn check_unit(root: &Path) -> Result<(), DistError> {
 fn make_chroot(suite: &str, at: &Path, with_rpm: bool) -> Result<(), DistError> {
     let more = if with_rpm { ",rpm,passwd" } else { "" };
     let mut make = Command::new("mmdebstrap");
+    if UBUNTU.contains(&suite) {
+        make.arg("--components=main,universe");
+    }
     make.args(["--mode=root", "--variant=minbase", &format!("--include={PACKAGES}{more}"), suite]).arg(at);
     run_quietly(&mut make, "apt-get install mmdebstrap").map_err(|failure| match failure {
         DistError::Failed(why) => DistError::NoSuite { suite: suite.to_owned(), why },
