@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::compare::Comparison;
 
-/// What was compared so far. Its size is bounded: [`PAGES_MAX`] pages that differ, [`KINDS_MAX`] differences of each.
+/// What was compared so far. Its size is bounded: [`SEEN_MAX`] pages that are counted, [`PAGES_MAX`] of them that differ, and
+/// [`KINDS_MAX`] differences of each.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Requests that are not GET or HEAD.
@@ -33,14 +34,16 @@ pub struct Report {
     pub saved: Duration,
     /// How long the old server and larder took for all.
     pub took: [Duration; 2],
+    /// Pages that were compared. Those that differ have kinds.
     pages: BTreeMap<String, Page>,
-    /// Pages that differ and have no room in `pages`.
+    differing_pages: usize,
+    /// Answers of pages that differ, and have no room in `pages`.
     pages_left_out: u64,
     /// What the old server answers otherwise each time: how often, and an example.
     changing: BTreeMap<String, (u64, String)>,
 }
 
-/// A page of which something differs.
+/// A page, and what of it differs.
 #[derive(Clone, Debug, Default)]
 struct Page {
     compared: u64,
@@ -90,19 +93,25 @@ impl Report {
             }
         }
         let differences = &pair.comparison.differences;
-        if differences.is_empty() {
-            if let Some(page) = self.pages.get_mut(&pair.page) {
-                page.compared += 1;
-            }
-            return;
+        if !differences.is_empty() {
+            self.differing += 1;
         }
-        self.differing += 1;
-        if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&pair.page) {
-            self.pages_left_out += 1;
+        if self.pages.len() >= SEEN_MAX && !self.pages.contains_key(&pair.page) {
+            self.pages_left_out += u64::from(!differences.is_empty());
             return;
         }
         let page = self.pages.entry(pair.page).or_default();
         page.compared += 1;
+        if differences.is_empty() {
+            return;
+        }
+        if page.kinds.is_empty() {
+            if self.differing_pages >= PAGES_MAX {
+                self.pages_left_out += 1;
+                return;
+            }
+            self.differing_pages += 1;
+        }
         for difference in differences {
             let is_known = page.kinds.contains_key(&difference.what);
             if !is_known && page.kinds.len() >= KINDS_MAX {
@@ -117,6 +126,10 @@ impl Report {
             });
             kind.count += 1;
         }
+    }
+
+    fn differing(&self) -> impl Iterator<Item = (&String, &Page)> {
+        self.pages.iter().filter(|(_, page)| !page.kinds.is_empty())
     }
 
     /// Whether all that was compared is alike.
@@ -161,7 +174,7 @@ impl Report {
         if self.compared == 0 && self.old_silent == 0 {
             text.push_str(NOTHING);
         }
-        for (name, page) in &self.pages {
+        for (name, page) in self.differing() {
             let most = page.kinds.values().map(|kind| kind.count).max().unwrap_or(0);
             let _ = writeln!(text, "\n{name}: {most} of {} differ", page.compared);
             for (what, kind) in &page.kinds {
@@ -187,7 +200,7 @@ impl Report {
 
     /// The whole of it, for programs.
     pub fn as_json(&self) -> Value {
-        let pages = self.pages.iter().map(|(name, page)| {
+        let pages = self.differing().map(|(name, page)| {
             let differences = page.kinds.iter().map(|(what, kind)| {
                 json!({
                     "what": what, "count": kind.count, "target": kind.target,
@@ -224,6 +237,7 @@ fn cut(text: &str) -> String {
     }
 }
 
+const SEEN_MAX: usize = 10_000;
 const PAGES_MAX: usize = 500;
 const KINDS_MAX: usize = 20;
 const VALUE_CHARS_MAX: usize = 200;
@@ -251,8 +265,8 @@ mod tests {
         let differs = Comparison { differences: vec![difference], changing: vec![] };
         let mut report = Report { unsafe_requests: 2, ..Report::default() };
         report.add(pair("a.test/", &alike, Some("larder; hit; ttl=3")));
-        report.add(pair("a.test/x", &differs, None));
         report.add(pair("a.test/x", &alike, None));
+        report.add(pair("a.test/x", &differs, None));
         assert!(!report.is_alike());
         let text = report.as_text();
         assert!(text.starts_with("3 compared, 2 alike, 1 differ; 1 from larder's cache (33 %)\n"), "{text}");
@@ -278,6 +292,10 @@ mod tests {
         for page in 0..2 * PAGES_MAX {
             report.add(pair(&page.to_string(), &differs, None));
         }
+        for page in 0..2 * SEEN_MAX {
+            report.add(pair(&page.to_string(), &Comparison::default(), None));
+        }
+        assert_eq!(report.pages.len(), SEEN_MAX);
         assert!(report.as_text().len() < PAGES_MAX * KINDS_MAX * 2 * VALUE_CHARS_MAX);
         assert_eq!(report.as_json()["pages_left_out"], PAGES_MAX);
     }
