@@ -87,8 +87,8 @@ impl Report {
             self.saved = self.saved.saturating_add(pair.took[0]);
         }
         for what in &pair.comparison.changing {
-            if self.changing.len() < PAGES_MAX || self.changing.contains_key(what) {
-                let (count, _) = self.changing.entry(what.clone()).or_insert_with(|| (0, cut(&pair.target)));
+            if self.changing.len() < PAGES_MAX || self.changing.contains_key(&cut(what)) {
+                let (count, _) = self.changing.entry(cut(what)).or_insert_with(|| (0, cut(&pair.target)));
                 *count += 1;
             }
         }
@@ -96,11 +96,11 @@ impl Report {
         if !differences.is_empty() {
             self.differing += 1;
         }
-        if self.pages.len() >= SEEN_MAX && !self.pages.contains_key(&pair.page) {
+        if self.pages.len() >= SEEN_MAX && !self.pages.contains_key(&cut(&pair.page)) {
             self.pages_left_out += u64::from(!differences.is_empty());
             return;
         }
-        let page = self.pages.entry(pair.page).or_default();
+        let page = self.pages.entry(cut(&pair.page)).or_default();
         page.compared += 1;
         if differences.is_empty() {
             return;
@@ -113,11 +113,12 @@ impl Report {
             self.differing_pages += 1;
         }
         for difference in differences {
-            let is_known = page.kinds.contains_key(&difference.what);
+            let what = cut(&difference.what);
+            let is_known = page.kinds.contains_key(&what);
             if !is_known && page.kinds.len() >= KINDS_MAX {
                 continue;
             }
-            let kind = page.kinds.entry(difference.what.clone()).or_insert_with(|| Kind {
+            let kind = page.kinds.entry(what).or_insert_with(|| Kind {
                 count: 0,
                 target: cut(&pair.target),
                 old: cut(&difference.old),
@@ -230,11 +231,20 @@ impl Report {
     }
 }
 
+/// What a terminal can show of a text: servers and visitors wrote it.
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text.to_owned(),
+    let mut shown = String::new();
+    for (at, letter) in text.chars().enumerate() {
+        if at == VALUE_CHARS_MAX {
+            shown.push_str("...");
+            break;
+        }
+        match letter.is_control() {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
     }
+    shown
 }
 
 const SEEN_MAX: usize = 10_000;
@@ -298,6 +308,16 @@ mod tests {
         assert_eq!(report.pages.len(), SEEN_MAX);
         assert!(report.as_text().len() < PAGES_MAX * KINDS_MAX * 2 * VALUE_CHARS_MAX);
         assert_eq!(report.as_json()["pages_left_out"], PAGES_MAX);
+    }
+
+    #[test]
+    fn a_terminal_obeys_nobody() {
+        let difference = Difference { what: "x-a".into(), old: "\u{1b}[2J\r".into(), new: "\u{9b}".into() };
+        let differs = Comparison { differences: vec![difference], changing: vec!["\u{1b}".into()] };
+        let mut report = Report::default();
+        report.add(pair("/\u{9b}2J", &differs, None));
+        let text = report.as_text();
+        assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
     }
 
     #[test]
