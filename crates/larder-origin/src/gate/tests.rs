@@ -127,6 +127,20 @@ async fn the_time_to_wait_counts_from_arrival() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_word_of_it_one_waits_as_long_as_an_origin_may_be_silent() {
+    let gate = Gate::new(Rules { limit: Limit::Fixed(1), queue_max: 10, timeout: None });
+    let _running = slot(&gate);
+    let Ok(Entry::Waits(mut waits)) = gate.enter(asks(Class::NORMAL), 60 * SECOND, Instant::now()) else {
+        panic!("it waits");
+    };
+    assert!(poll(&mut waits).is_none());
+    tokio::time::advance(59 * SECOND).await;
+    assert!(poll(&mut waits).is_none());
+    tokio::time::advance(2 * SECOND).await;
+    assert_eq!(poll(&mut waits).unwrap().err(), Some(Why::Expired));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_is_refused_is_told_when_those_before_have_had_their_turns() {
     let gate = gate(Limit::Fixed(4), 100, SECOND);
     assert_eq!(gate.state.lock().refusal(Why::Full).retry_after, SECOND, "nothing is known yet");

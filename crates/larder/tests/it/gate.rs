@@ -261,6 +261,30 @@ fn the_queue_of_nginx_plus_is_for_servers_with_all_their_connections() {
 }
 
 #[test]
+fn behind_a_vcl_the_gate_of_the_locations_own_origin_holds() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("/first");
+    origin.answer("*", Answer::ok("page"));
+    let setup = Setup::new().name("ORIGIN", origin.address());
+    let site = setup.file("site.vcl", "vcl 4.1; sub vcl_recv { return (pass); }").start(
+        "upstream app { server {ORIGIN}; larder_gate 1 queue=1 timeout=1h; }
+         server {
+            listen 127.0.0.1:{PORT};
+            location / { vcl {DIR}/site.vcl; proxy_pass http://app; }
+            location /api { larder_status; }
+         }",
+    );
+    let mut first = send(&site, "/first", "");
+    assert!(origin.wait_for(1));
+    let mut second = send(&site, "/second", "");
+    waits(&site, 1);
+    assert_eq!(site.get("/third").status, 503);
+    drop(held);
+    assert_eq!([&mut first, &mut second].map(|client| response(client).status), [200, 200]);
+    assert_eq!(targets(&origin), ["/first", "/second"]);
+}
+
+#[test]
 fn a_reload_keeps_who_is_in_and_who_waits() {
     let origin = Origin::start().unwrap();
     let held = origin.hold("/first");
