@@ -299,11 +299,18 @@ fn not_yet(ex: &Exchange, cx: &Cx) -> Cow<'static, str> {
     if let Some(names) = varies_by(ex, cx) {
         return format!("Vary: {names}{FOR_OTHERS}").into();
     }
-    match ex.asked.head.target().iter().position(|byte| *byte == b'?') {
-        Some(at) => format!("not stored yet (URL with {})", arguments(&ex.asked.head.target()[at + 1..])).into(),
-        None => "not stored yet".into(),
+    let target = ex.asked.head.target();
+    let Some(at) = memchr::memchr(b'?', target) else { return NOT_STORED_YET.into() };
+    let query = &target[at + 1..];
+    // What no key has makes no URLs differ.
+    match cx.loc(ex).profile.as_deref() {
+        Some(profile) if !profile.keeps_some(query) => NOT_STORED_YET.into(),
+        Some(_) => format!("{NOT_STORED_YET} (URL with a query)").into(),
+        None => format!("{NOT_STORED_YET} (URL with {})", arguments(query)).into(),
     }
 }
+
+const NOT_STORED_YET: &str = "not stored yet";
 
 /// The fields by which the stored pages of the key vary, if there are some and none is for this request.
 pub fn varies_by(ex: &Exchange, cx: &Cx) -> Option<String> {

@@ -286,6 +286,12 @@ fn larder_explain_and_why_name_the_row() {
         let why = told(&["why"]);
         assert!(why.contains(&format!("profile wordpress and {own}: {expected} from site.test /{place}\n")), "{why}");
     }
+    for (target, reason) in [("/b/?utm_source=x", ""), ("/b/?utm_source=x&c=1", " (URL with a query)")] {
+        let said = site.get(target);
+        assert_eq!(cached(&said), "MISS", "{target}");
+        let why = told(&["why"]);
+        assert!(why.contains(&format!("not stored yet from site.test /{reason}\n")), "{target}: {why}");
+    }
     let explained = told(&["explain", &url]);
     let says = format!(" wordpress and {own}: a page for all");
     assert!(explained.lines().any(|row| row.starts_with("profile ") && row.ends_with(&says)), "{explained}");
