@@ -66,7 +66,7 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
             Op::Set(target, value, at) => {
                 set(target, value, so_far.escapes, ex, cx);
                 if let Some(open) = &ex.log.client {
-                    note_set(open, target, *at, ex);
+                    note_set(open, target, value, *at, ex);
                 }
             }
             Op::If(condition, inside, location, written) => {
@@ -115,10 +115,11 @@ fn said(what: &'static str, text: String, at: Span, cx: &Cx) -> Note {
 }
 
 #[cold]
-fn note_set(open: &Open, target: &SetTarget, at: Span, ex: &Exchange) {
+fn note_set(open: &Open, target: &SetTarget, text: &Text, at: Span, ex: &Exchange) {
     if let SetTarget::Slot(slot) = target {
         let value = || ex.eval.values.borrow().bytes(ex.eval.slot(*slot)).unwrap_or_default().to_vec();
-        open.note(|| Note::Set { slot: *slot, value: value(), at });
+        let literals = || text.parts().iter().filter_map(Part::as_literal).map(Into::into).collect();
+        open.note(|| Note::Set { slot: *slot, value: value(), literals: literals(), at });
     }
 }
 

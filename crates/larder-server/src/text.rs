@@ -21,6 +21,16 @@ pub enum Part {
     Capture(u8),
 }
 
+impl Part {
+    /// The text of one that is fixed.
+    pub fn as_literal(&self) -> Option<&[u8]> {
+        match self {
+            Self::Literal(text) => Some(text),
+            Self::Var(_) | Self::Capture(_) => None,
+        }
+    }
+}
+
 impl Text {
     /// From its parts.
     pub fn new(parts: Vec<Part>) -> Self {

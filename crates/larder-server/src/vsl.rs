@@ -12,5 +12,5 @@ mod socket;
 
 pub use hub::{Hub, Settings, TagSet};
 pub use larder_conf::Plain;
-pub use open::{Fact, Facts, Note, Open, Shown};
+pub use open::{Audience, Fact, Facts, Note, Open, Shown};
 pub use socket::serve;

@@ -27,6 +27,7 @@ use crate::refiller;
 use crate::resolvers;
 use crate::site::Site;
 use crate::status;
+use crate::vsl::Audience;
 use crate::worker::{self, Worker};
 use crate::zones;
 
@@ -171,7 +172,7 @@ impl Thread {
                 }
                 Some(Command::Explain(asked, answer)) => {
                     let (question, seen) = &*asked;
-                    let _ = answer.send(explain::explain(question, seen, &self.worker));
+                    let _ = answer.send(explain::explain(question, seen, Audience::Owner, &self.worker));
                 }
                 Some(Command::Now(answer)) => {
                     let _ = answer.send(status::now(&self.worker.cx()).to_string());

@@ -16,9 +16,9 @@ use crate::context::Cx;
 use crate::exchange::{Client, Exchange, Secured};
 use crate::misses::{Seen, Summary};
 use crate::records::endpoint;
-use crate::request::{advance, notes, reasons, receive};
+use crate::request::{advance, masked, notes, reasons, receive};
 use crate::site::{Listener, Site};
-use crate::vsl::{Fact, Facts, Note, Shown};
+use crate::vsl::{Audience, Fact, Facts, Note, Shown};
 use crate::worker::Worker;
 
 pub use question::Question;
@@ -42,19 +42,25 @@ struct Row {
     facts: Facts,
 }
 
-/// The same for a question as it comes in at the socket, in words.
+/// The same for a question as it comes in at the socket, in words for whoever gets a response.
 pub fn in_words(question: &str, worker: &Rc<Worker>) -> Result<String, String> {
     let question = Question::parse(question)?;
-    explain(&question, &worker.shared.misses.summary(clock::now()), worker).map(|explanation| explanation.as_text())
+    explain(&question, &worker.shared.misses.summary(clock::now()), Audience::Visitor, worker)
+        .map(|explanation| explanation.as_text())
 }
 
 /// Walks a request through. `seen` is why others were no hits lately.
-pub fn explain(question: &Question, seen: &Summary, worker: &Rc<Worker>) -> Result<Explanation, String> {
+pub fn explain(
+    question: &Question,
+    seen: &Summary,
+    audience: Audience,
+    worker: &Rc<Worker>,
+) -> Result<Explanation, String> {
     let cx = worker.cx();
     let (listener, remark) = listener_of(question, cx.site())?;
     let client = Rc::new(client(question, listener));
     let mut ex = worker.exchange(&client);
-    notes::begin(&mut ex);
+    notes::begin(&mut ex, audience);
     let counted = worker.stats.counted();
     let begun = receive::begin_unseen(&question.head(), listener, &mut ex, &cx, clock::now());
     match begun {
@@ -87,16 +93,21 @@ fn told(remark: Option<String>, listener: &Listener, seen: &Summary, ex: &Exchan
             }
             Note::Holds { condition, cookie, at } => {
                 let cookie = cookie.map_or_else(String::new, |cookie| format!(", by the cookie {cookie}"));
+                let condition = masked::condition(&condition, ex);
                 row("if", format!("({condition}) holds{cookie}"), cx.site().place(at), Facts::new());
             }
             Note::Left => {}
-            Note::Set { slot, value, at } => {
+            Note::Set { slot, value, at, .. } => {
                 let name = &cx.site().variables.slots[slot].name;
-                let own = String::from_utf8_lossy(&value).into_owned();
-                let facts = vec![("variable", Fact::Text(format!("${name}"))), ("value", Fact::Text(own))];
-                row("set", format!("${name} is \"{}\"", Shown(&value)), cx.site().place(at), facts);
+                let text = format!("${name} is \"{}\"", masked::in_row(&value, ex, cx));
+                let own = masked::as_fact(&value, ex, cx);
+                let facts = vec![("variable", Fact::Text(format!("${name}"))), ("value", own)];
+                row("set", text, cx.site().place(at), facts);
             }
-            Note::Said { what, text, at } => row(what, text, at, Facts::new()),
+            Note::Said { what, text, at } => {
+                let text = masked::without_secrets(text.as_bytes(), ex, cx);
+                row(what, String::from_utf8_lossy(&text).into_owned(), at, Facts::new());
+            }
             Note::Told { what, text, at, facts } => {
                 is_known |= matches!(what, "page" | "last answer");
                 row(what, text, at, facts);

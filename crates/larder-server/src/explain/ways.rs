@@ -2,6 +2,7 @@
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::request::masked;
 use crate::site::{Listener, Tree, VirtualServer};
 use crate::vsl::Shown;
 
@@ -45,9 +46,10 @@ fn of_server(by: String, server: Option<&VirtualServer>) -> String {
 pub fn location(found: usize, uri: &[u8], ex: &Exchange, cx: &Cx) -> String {
     let locations = &cx.site().locations;
     let Some(own) = locations.get(found) else { return String::new() };
+    let shown = masked::without_secrets(uri, ex, cx);
     let mut out = match &*own.matching.written {
-        "" => format!("none, for {}: the server itself answers", Shown(uri)),
-        written => format!("{written}, for {}", Shown(uri)),
+        "" => format!("none, for {}: the server itself answers", Shown(&shown)),
+        written => format!("{written}, for {}", Shown(&shown)),
     };
     if own.matching.named {
         return out;

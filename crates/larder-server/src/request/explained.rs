@@ -3,7 +3,7 @@
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Cause, Exchange, Part};
 use crate::site::Policy;
-use crate::vsl::Note;
+use crate::vsl::{Audience, Note};
 
 use super::notes::{begin, notes};
 use super::walk_cache::{BYPASSED, NOT_CACHED, THEN_STORED, USED_BY};
@@ -87,7 +87,7 @@ fn walked(ex: &Exchange, cx: &Cx) -> Option<String> {
     }
     text.extend_from_slice(b"\r\n");
     let mut copy = cx.worker.exchange(&ex.asked.client);
-    begin(&mut copy);
+    begin(&mut copy, Audience::Visitor);
     let counted = cx.stats().counted();
     if let Ok(step) = receive::begin_unseen(&text, listener, &mut copy, cx, ex.asked.started) {
         drop(advance(step, &mut copy, cx));

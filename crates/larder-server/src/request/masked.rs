@@ -1,8 +1,114 @@
 //! Values of variables as sentences show them: short, and without what says who a visitor is.
 
+use std::borrow::Cow;
+
 use larder_http::{Fields, Known};
 
-use crate::vsl::Shown;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::UserVarSource;
+use crate::vsl::{Audience, Fact, Note, Shown};
+
+use super::notes::{audience, notes};
+
+/// A value in a sentence about the request: [`value`], and for who gets a response without what is written in the configuration.
+pub fn in_sentence(text: &[u8], ex: &Exchange, cx: &Cx) -> String {
+    value(&without_secrets(text, ex, cx), &ex.asked.head.fields)
+}
+
+/// A value in a row of its own: as it is for who may read what the server does.
+pub fn in_row(text: &[u8], ex: &Exchange, cx: &Cx) -> String {
+    match audience(ex) {
+        Audience::Owner => Shown(text).to_string(),
+        Audience::Visitor => in_sentence(text, ex, cx),
+    }
+}
+
+/// The same for programs.
+pub fn as_fact(text: &[u8], ex: &Exchange, cx: &Cx) -> Fact {
+    Fact::Text(match audience(ex) {
+        Audience::Owner => String::from_utf8_lossy(text).into_owned(),
+        Audience::Visitor => in_sentence(text, ex, cx),
+    })
+}
+
+/// The value of a field that another request may have sent, by which a stored page varies.
+pub fn of_page(text: &[u8], is_for_request: bool, ex: &Exchange) -> Cow<'static, [u8]> {
+    match audience(ex) {
+        Audience::Visitor if !is_for_request && !text.is_empty() => MASK.as_bytes().into(),
+        Audience::Owner | Audience::Visitor => text.to_vec().into(),
+    }
+}
+
+/// A text for who gets a response: what `set`, `map`, `geo` and `split_clients` have put into it is left out unless the request says
+/// the same.
+pub fn without_secrets<'a>(text: &'a [u8], ex: &Exchange, cx: &Cx) -> Cow<'a, [u8]> {
+    if audience(ex) == Audience::Owner {
+        return text.into();
+    }
+    let mut secrets = configured(ex, cx);
+    secrets.retain(|secret| secret.len() >= SECRET_BYTES_MIN && !is_said(secret, ex));
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        match secrets.iter().filter(|secret| rest.starts_with(secret)).map(Vec::len).max() {
+            Some(len) => {
+                out.extend_from_slice(MASK.as_bytes());
+                rest = &rest[len..];
+            }
+            None => {
+                out.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    out.into()
+}
+
+/// What the configuration has given variables of this request.
+fn configured(ex: &Exchange, cx: &Cx) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for note in notes(ex) {
+        if let Note::Set { literals, .. } = note {
+            all.extend(literals.into_iter().map(Vec::from));
+        }
+    }
+    let values = ex.eval.values.borrow();
+    for (slot, variable) in cx.site().variables.slots.iter().enumerate() {
+        let is_written = match variable.source {
+            UserVarSource::Map(_) | UserVarSource::Geo(_) | UserVarSource::Split(_) => true,
+            UserVarSource::Set => false,
+        };
+        if let Some(value) = values.bytes(ex.eval.slot(slot)).filter(|_| is_written) {
+            all.push(value.to_vec());
+        }
+    }
+    all
+}
+
+/// Whether the request itself says this.
+fn is_said(text: &[u8], ex: &Exchange) -> bool {
+    let head = &ex.asked.head;
+    let said = [head.method_name(), head.target(), &ex.request.host];
+    said.into_iter().chain(head.fields.iter().map(|(_, value)| value)).any(|said| {
+        // It is no empty text.
+        said.windows(text.len()).any(|part| part == text)
+    })
+}
+
+/// The condition of an `if` that holds, without what the request would have to say for it not to.
+pub fn condition(written: &str, ex: &Exchange) -> String {
+    let operator = [" != ", " !~ ", " !~* "]
+        .into_iter()
+        .filter_map(|operator| Some(written.find(operator)? + operator.len()))
+        .min();
+    match operator {
+        Some(end) if audience(ex) == Audience::Visitor && written.len() - end >= SECRET_BYTES_MIN => {
+            format!("{}{MASK}", &written[..end])
+        }
+        Some(_) | None => written.to_owned(),
+    }
+}
 
 /// A value in a sentence about a request with these fields: of its cookies and its `Authorization`, names and schemes alone. What
 /// is made of a part of one is left out as a whole.

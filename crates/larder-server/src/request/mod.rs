@@ -36,7 +36,7 @@ pub mod gate;
 pub mod handle;
 pub mod head_update;
 pub mod lookup;
-mod masked;
+pub mod masked;
 pub mod mirror;
 pub mod more_headers;
 pub mod needs;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::exchange::{Exchange, Purpose};
-use crate::vsl::{Facts, Note, Open};
+use crate::vsl::{Audience, Facts, Note, Open};
 
 /// Notes that something is not asked, and is taken to let the request pass.
 pub fn assume(what: &'static str, ex: &Exchange) {
@@ -36,10 +36,15 @@ pub fn notes(ex: &Exchange) -> Vec<Note> {
     ex.log.client.as_ref().map_or_else(Vec::new, |open| open.notes())
 }
 
+/// Whom the notes are for.
+pub fn audience(ex: &Exchange) -> Audience {
+    ex.log.client.as_ref().map_or(Audience::Visitor, |open| open.audience())
+}
+
 /// Makes an exchange one that is walked through.
-pub fn begin(ex: &mut Exchange) {
+pub fn begin(ex: &mut Exchange, audience: Audience) {
     ex.request.nested.purpose = Purpose::Walk;
-    ex.log.client = Some(Rc::new(Open::walk()));
+    ex.log.client = Some(Rc::new(Open::walk(audience)));
     // So that it takes no number of its own.
     ex.vcl.client.xid = 1;
 }

@@ -32,13 +32,14 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
     };
     if !ex.upstream.cache_key.is_empty() && origin.policy.directives().is_some() {
         // As it has to be written: only what is no text is escaped.
-        let key = match str::from_utf8(&ex.upstream.cache_key) {
+        let key = masked::without_secrets(&ex.upstream.cache_key, ex, cx);
+        let key = match str::from_utf8(&key) {
             Ok(key) => Plain(key).to_string(),
-            Err(_) => Shown(&ex.upstream.cache_key).to_string(),
+            Err(_) => Shown(&key).to_string(),
         };
         say("key", key, None, ex);
     }
-    guards.tell(ex);
+    guards.tell(ex, cx);
     tell_gate(origin, ex, cx);
     if origin.policy.directives().is_some() {
         tell_profile(ex, cx);
@@ -298,14 +299,15 @@ impl Guards {
         guards
     }
 
-    fn tell(&self, ex: &Exchange) {
+    fn tell(&self, ex: &Exchange, cx: &Cx) {
         for guard in &self.0 {
+            let value = masked::in_row(&guard.value, ex, cx);
             let is = if guard.is_true() { "true" } else { "false" };
             let made = guard.made.as_ref().map_or_else(String::new, |made| {
                 let at = made.at.as_ref().map_or_else(String::new, |at| format!(" at {at}"));
                 format!(": {}{at}", made.sentence)
             });
-            let text = format!("{} {} is \"{}\", {is}{made}", guard.directive, guard.text, Shown(&guard.value));
+            let text = format!("{} {} is \"{value}\", {is}{made}", guard.directive, guard.text);
             let (by, made_at) = match &guard.made {
                 Some(made) => (Some(made.sentence.clone()), made.at.clone()),
                 None => (None, None),
@@ -313,7 +315,7 @@ impl Guards {
             let facts = vec![
                 ("directive", Fact::Text(guard.directive.clone())),
                 ("condition", Fact::Text(guard.text.clone())),
-                ("value", Fact::Text(String::from_utf8_lossy(&guard.value).into_owned())),
+                ("value", masked::as_fact(&guard.value, ex, cx)),
                 ("is_true", Fact::Flag(guard.is_true())),
                 ("made_by", Fact::text(by)),
                 ("made_at", Fact::text(made_at)),
@@ -352,7 +354,7 @@ impl Guard {
             Part::Var(Var::Slot(slot)) => made_by(*slot, ex, cx),
             Part::Var(_) | Part::Literal(_) | Part::Capture(_) => None,
         });
-        let shown = masked::value(&value, &ex.asked.head.fields);
+        let shown = masked::in_sentence(&value, ex, cx);
         let forbids_storing = false;
         Self {
             directive,
@@ -386,9 +388,9 @@ fn made_within(slot: usize, depth: usize, ex: &mut Exchange, cx: &Cx) -> Option<
     let mut set = None;
     for note in notes(ex) {
         match note {
-            Note::Holds { condition, cookie, .. } => around = Some((condition, cookie)),
+            Note::Holds { condition, cookie, .. } => around = Some((masked::condition(&condition, ex), cookie)),
             Note::Left => around = None,
-            Note::Set { slot: own, value, at } if own == slot => set = Some((value, at, around.clone())),
+            Note::Set { slot: own, value, at, .. } if own == slot => set = Some((value, at, around.clone())),
             Note::Set { .. } | Note::Location(..) | Note::Said { .. } | Note::Told { .. } | Note::Verdict(_) => {}
         }
     }
@@ -398,7 +400,7 @@ fn made_within(slot: usize, depth: usize, ex: &mut Exchange, cx: &Cx) -> Option<
             Some((condition, None)) => format!("\"if ({condition})\" sets "),
             None => "\"set\" makes ".to_owned(),
         };
-        let sentence = format!("{by}${}={}", variable.name, shown_value(&value, ex));
+        let sentence = format!("{by}${}={}", variable.name, shown_value(&value, ex, cx));
         return Some(Made { sentence, at: site.place(at) });
     }
     let map = match variable.source {
@@ -409,8 +411,8 @@ fn made_within(slot: usize, depth: usize, ex: &mut Exchange, cx: &Cx) -> Option<
                 Some(source) => source.value(ex, cx),
                 None => ex.remote_ip().map_or_else(Vec::new, |ip| ip.to_string().into_bytes()),
             };
-            let by = format!("\"geo\" makes of {} ", masked::value(&address, &ex.asked.head.fields));
-            let sentence = format!("{by}${}={}", variable.name, shown_value(&value_of(slot, ex), ex));
+            let by = format!("\"geo\" makes of {} ", masked::in_sentence(&address, ex, cx));
+            let sentence = format!("{by}${}={}", variable.name, shown_value(&value_of(slot, ex), ex, cx));
             return Some(Made { sentence, at: site.place(geo.span) });
         }
         UserVarSource::Set | UserVarSource::Split(_) => return None,
@@ -433,10 +435,10 @@ fn made_within(slot: usize, depth: usize, ex: &mut Exchange, cx: &Cx) -> Option<
             let at = at.map_or_else(String::new, |at| format!(" at {at}"));
             format!("{sentence}{at}, which makes ")
         }
-        (None, Some(_)) => format!("\"map\" makes of \"{}\" ", masked::value(&subject, &ex.asked.head.fields)),
+        (None, Some(_)) => format!("\"map\" makes of \"{}\" ", masked::in_sentence(&subject, ex, cx)),
         (None, None) => "\"map\" makes by its default ".to_owned(),
     };
-    Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value, ex)), at: site.place(span) })
+    Some(Made { sentence: format!("{by}${}={}", variable.name, shown_value(&value, ex, cx)), at: site.place(span) })
 }
 
 fn value_of(slot: usize, ex: &Exchange) -> Vec<u8> {
@@ -446,6 +448,6 @@ fn value_of(slot: usize, ex: &Exchange) -> Vec<u8> {
     }
 }
 
-fn shown_value(value: &[u8], ex: &Exchange) -> String {
-    if value.is_empty() { "\"\"".to_owned() } else { masked::value(value, &ex.asked.head.fields) }
+fn shown_value(value: &[u8], ex: &Exchange, cx: &Cx) -> String {
+    if value.is_empty() { "\"\"".to_owned() } else { masked::in_sentence(value, ex, cx) }
 }

@@ -1,5 +1,6 @@
 //! What a walk says of what is stored under a key: the pages in memory, and the last answer if that was not stored.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::exchange::Exchange;
 use crate::site::Origin;
 use crate::vsl::{Fact, Facts, Shown};
 
-use super::needs;
 use super::notes::tell as told;
+use super::{masked, needs};
 
 /// Tells what is stored under the key.
 pub fn tell(index: usize, origin: &Origin, peek: &Peek, ex: &Exchange, cx: &Cx) {
@@ -42,8 +43,10 @@ pub fn tell(index: usize, origin: &Origin, peek: &Peek, ex: &Exchange, cx: &Cx) 
     told("cache", state, None, facts, ex);
     let request = ex.selecting();
     for object in peek.variants.iter().take(VARIANTS_SHOWN) {
-        let page = Page { object, zone, shelves: zone.shelves_with(&key, object), now };
         let is_for_request = object.vary.matches(&request);
+        let vary = object.vary.values();
+        let vary = vary.map(|(name, value)| (name, masked::of_page(value, is_for_request, ex))).collect();
+        let page = Page { object, zone, shelves: zone.shelves_with(&key, object), vary, now };
         told("page", page.text(is_for_request), None, page.facts(is_for_request), ex);
     }
     if let Some(refusal) = zone.refusal(&key) {
@@ -61,6 +64,8 @@ struct Page<'a> {
     zone: &'a Zone,
     /// The folders of the disks that have it.
     shelves: Vec<PathBuf>,
+    /// By which fields of the request it varies, and their values as they are told.
+    vary: Vec<(&'a str, Cow<'static, [u8]>)>,
     now: Time,
 }
 
@@ -119,7 +124,7 @@ impl Page<'_> {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             out.push_str(&format!(", tags {}{more}", shown.join(" ")));
         }
-        for (name, value) in object.vary.values() {
+        for (name, value) in &self.vary {
             out.push_str(&format!(", for {}: \"{}\"", vary::shown(name), Shown(value)));
         }
         if object.is_updating() {
@@ -164,9 +169,8 @@ impl Page<'_> {
             (
                 "varies_on",
                 Fact::List(
-                    object
-                        .vary
-                        .values()
+                    self.vary
+                        .iter()
                         .map(|(name, value)| Fact::Group(vec![("field", text(name)), ("value", bytes(value))]))
                         .collect(),
                 ),

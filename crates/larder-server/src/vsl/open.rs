@@ -24,6 +24,17 @@ pub struct Open {
     status: Cell<u16>,
     /// What is noted beside, for one who has a request walked through.
     notes: Option<RefCell<Vec<Note>>>,
+    /// Whom the notes are for.
+    audience: Audience,
+}
+
+/// Whom it is told what would be done with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Whoever may read what the server does: the private socket. All values are told.
+    Owner,
+    /// Whoever gets a response: not what other visitors have sent, nor what the configuration alone knows.
+    Visitor,
 }
 
 /// What happens to a request that is walked through.
@@ -48,6 +59,8 @@ pub enum Note {
         slot: usize,
         /// To this.
         value: Vec<u8>,
+        /// What is written in the configuration of it, without variables.
+        literals: Vec<Box<[u8]>>,
         /// Where.
         at: Span,
     },
@@ -126,13 +139,14 @@ impl Open {
             stamped: Cell::new(now),
             status: Cell::new(0),
             notes: None,
+            audience: Audience::Visitor,
         };
         open.say(Tag::Begin, begin);
         open
     }
 
     /// One that nobody is told of, and that keeps notes.
-    pub fn walk() -> Self {
+    pub fn walk(audience: Audience) -> Self {
         Self {
             hub: Arc::default(),
             kind: Kind::Request,
@@ -142,7 +156,13 @@ impl Open {
             stamped: Cell::new(0.0),
             status: Cell::new(0),
             notes: Some(RefCell::default()),
+            audience,
         }
+    }
+
+    /// Whom the notes are for.
+    pub fn audience(&self) -> Audience {
+        self.audience
     }
 
     /// Whether notes are kept.

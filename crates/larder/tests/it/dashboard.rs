@@ -84,6 +84,41 @@ fn events(site: &Site, is_over: &AtomicBool) -> BTreeMap<String, Value> {
         }
         if event.ends_with(b"\n\n") {
             let told = String::from_utf8_lossy(&event).into_owned();
+#[test]
+fn an_explanation_over_http_tells_nothing_of_other_visitors_and_no_value_of_the_configuration() {
+    let origin = Origin::start().unwrap();
+    let page = Answer::ok("page").field("Cache-Control", "max-age=100").field("Vary", "Cookie, Authorization");
+    origin.answer("*", page);
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "proxy_cache_path {DIR}/pages keys_zone=p:1m;
+         map $uri $tier { /map map-literal; default \"\"; }
+         server {
+             listen 127.0.0.1:{PORT}; server_name site.test; set $mytoken \"set-literal\"; set $long \"$mytoken-$uri\";
+             location /api { larder_status; }
+             location / {
+                 if ($arg_key != \"compared-literal\") { set $no_key 1; }
+                 proxy_pass http://{ORIGIN}; proxy_cache p; proxy_cache_key $host$uri$long$tier; add_header X-Cache $upstream_cache_status;
+             }
+             location /guarded { proxy_pass http://{ORIGIN}; proxy_cache p; proxy_cache_bypass $long; }
+         }",
+    );
+    let victim = "Cookie: PHPSESSID=victim-session; csrf=abc\r\nAuthorization: Bearer victims-token\r\n";
+    for path in ["/page", "/map"] {
+        eventually("it is stored", || cached(&site.ask("GET", path, victim)) == "HIT");
+    }
+    for path in ["/page", "/map", "/guarded"] {
+        let told = text(&site.get(&format!("/api/larder/1/explain?url=http://site.test{path}&cookie=own=mine")));
+        for secret in ["victim", "csrf", "abc", "set-literal", "map-literal", "compared-literal"] {
+            assert!(!told.contains(secret), "{secret} in\n{told}");
+        }
+        assert!(told.contains("***"), "{told}");
+        let output = site.setup().larder_words(&["explain", &format!("http://site.test{path}")]);
+        let told = text_of(&output.stdout);
+        assert!(told.contains("$mytoken is \"set-literal\""), "at the private socket all is told:\n{told}");
+        assert_eq!(told.contains("victim-session"), path != "/guarded", "{told}");
+    }
+}
+
             if let Some((_, data)) = told.split_once("data: ") {
                 let value: Value = serde_json::from_str(data).unwrap();
                 all.insert(value["time"].to_string(), value);
