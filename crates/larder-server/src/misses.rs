@@ -2,6 +2,8 @@
 //!
 //! Each worker has a table of its own, which is bounded however many places and reasons there are. Hits do not come here.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,8 +15,15 @@ use crate::stats::Stats;
 
 /// How many minutes are kept.
 pub const MINUTES: u64 = 10;
-/// How many rows a minute has; what finds no room is counted together.
+/// How many rows a minute has, and how many are told; what finds no room is counted together.
 const ROWS_MAX: usize = 128;
+/// How many rows there are of one place that differ only in what stands behind the first words of the reason: names that visitors
+/// and origins choose. The others are one row.
+const ALIKE_MAX: usize = 8;
+/// What that row has behind those words.
+const OTHERS: &str = " (others)";
+/// For how long a summary is the same for all who ask, milliseconds.
+const SUMMARY_MS: u64 = 1000;
 /// How much of a place, of a reason and of a URL is kept.
 pub const TEXT_BYTES_MAX: usize = 200;
 
@@ -57,7 +66,14 @@ pub struct Example {
 
 /// The tables of all workers of the process.
 #[derive(Clone, Debug, Default)]
-pub struct AllMisses(Arc<Mutex<Vec<OfWorker>>>);
+pub struct AllMisses(Arc<Tables>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    workers: Mutex<Vec<OfWorker>>,
+    /// The last summary, and when it was made. It is locked while one is made, so that all who ask share it.
+    last: Mutex<Option<(Time, Arc<Summary>)>>,
+}
 
 #[derive(Debug)]
 struct OfWorker {
@@ -69,17 +85,26 @@ impl AllMisses {
     /// The table of one more worker, whose counters these are. Others lock it only to read.
     pub fn add_worker(&self, stats: Arc<Stats>) -> Arc<Mutex<Misses>> {
         let misses = Arc::default();
-        self.0.lock().push(OfWorker { stats, misses: Arc::clone(&misses) });
+        self.0.workers.lock().push(OfWorker { stats, misses: Arc::clone(&misses) });
         misses
     }
 
-    /// What all have seen in the minutes before `now`.
-    pub fn summary(&self, now: Time) -> Summary {
-        let mut all = Summary::default();
-        for OfWorker { stats, misses } in &*self.0.lock() {
-            all.add(misses.lock().summary(stats.hits.get(), now));
+    /// What all have seen in the minutes before `now`; made once a second at most.
+    pub fn summary(&self, now: Time) -> Arc<Summary> {
+        let mut last = self.0.last.lock();
+        if let Some((at, summary)) = &*last
+            && at.0 <= now.0
+            && now.0 - at.0 < SUMMARY_MS
+        {
+            return Arc::clone(summary);
         }
-        all
+        let mut all = Gathered::default();
+        for OfWorker { stats, misses } in &*self.0.workers.lock() {
+            misses.lock().gather(stats.hits.get(), now, &mut all);
+        }
+        let summary = Arc::new(all.summary());
+        *last = Some((now, Arc::clone(&summary)));
+        summary
     }
 }
 
@@ -145,55 +170,126 @@ impl Misses {
 
     fn count(&mut self, key: &str, place_bytes: usize, hits: u64, now: Time, example: impl FnOnce() -> Example) {
         let Some(minute) = self.minute(hits, now) else { return };
-        let is_full = minute.rows.len() >= ROWS_MAX;
-        match minute.rows.get_mut(key) {
-            Some(row) => row.count += 1,
-            None if is_full => minute.others += 1,
-            None => {
-                let Example { url, made_by } = example();
-                let example = Example { url: cut(&url).into(), made_by: cut(&made_by).into() };
-                minute.rows.insert(key.into(), Row { count: 1, place_bytes, example });
+        if let Some(row) = minute.rows.get_mut(key) {
+            row.count += 1;
+            return;
+        }
+        let begin = alike(key, place_bytes);
+        let count = minute.rows.iter().filter(|(key, row)| alike(key, row.place_bytes) == begin).count();
+        let key = match count < ALIKE_MAX || begin == key {
+            true => Cow::Borrowed(key),
+            false => Cow::Owned(format!("{begin}{OTHERS}")),
+        };
+        if let Some(row) = minute.rows.get_mut(&*key) {
+            row.count += 1;
+            return;
+        }
+        if minute.rows.len() >= ROWS_MAX {
+            // What came once makes room: what comes again and again stays, however many others there are.
+            let Some(once) = minute.rows.iter().find(|(_, row)| row.count == 1).map(|(key, _)| key.clone()) else {
+                minute.others += 1;
+                return;
+            };
+            minute.rows.remove(&once);
+            minute.others += 1;
+        }
+        let Example { url, made_by } = example();
+        let example = Example { url: cut(&url).into(), made_by: cut(&made_by).into() };
+        minute.rows.insert(key.as_ref().into(), Row { count: 1, place_bytes, example });
+    }
+
+    /// Adds what was seen in the minutes before `now`; `hits` as above.
+    pub fn gather(&self, hits: u64, now: Time, all: &mut Gathered) {
+        let number = now.secs() / 60;
+        let mut recent = self.minutes.iter().filter(|minute| minute.number + MINUTES > number).peekable();
+        if let Some(first) = recent.peek() {
+            all.hits += hits.saturating_sub(first.hits_before);
+        }
+        for minute in recent {
+            all.others += minute.others;
+            for (key, row) in &minute.rows {
+                all.add(key, row);
             }
         }
     }
+}
 
-    /// What was seen in the minutes before `now`; `hits` as above.
-    pub fn summary(&self, hits: u64, now: Time) -> Summary {
-        let number = now.secs() / 60;
-        let mut summary = Summary::default();
-        let recent: Vec<&Minute> = self.minutes.iter().filter(|minute| minute.number + MINUTES > number).collect();
-        if let Some(first) = recent.first() {
-            summary.hits = hits.saturating_sub(first.hits_before);
+/// The beginning of a key that rows share which differ in a name: the place, and the reason up to what is in brackets or behind a colon.
+fn alike(key: &str, place_bytes: usize) -> &str {
+    let reason = key.get(place_bytes + 1..).unwrap_or_default();
+    let end = [" (", ": "].iter().filter_map(|mark| reason.find(mark)).min().unwrap_or(reason.len());
+    key.get(..place_bytes + 1 + end).unwrap_or(key)
+}
+
+/// What several minutes and workers have seen.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    rows: HashMap<Box<str>, Row>,
+    others: u64,
+    hits: u64,
+}
+
+impl Gathered {
+    /// Adds what another worker has seen.
+    pub fn join(&mut self, other: Self) {
+        self.others += other.others;
+        self.hits += other.hits;
+        for (key, row) in &other.rows {
+            self.add(key, row);
         }
-        for minute in recent {
-            let rows = minute.rows.iter().map(|(key, row)| {
-                let (place, reason) = (key.get(..row.place_bytes), key.get(row.place_bytes + 1..));
-                let [place, reason] = [place, reason].map(|text| text.unwrap_or_default().to_owned());
-                Seen { place, reason, count: row.count, example: row.example.clone() }
-            });
-            summary.add(Summary { rows: rows.collect(), others: minute.others, hits: 0 });
+    }
+
+    fn add(&mut self, key: &str, row: &Row) {
+        match self.rows.get_mut(key) {
+            Some(sum) => {
+                sum.count += row.count;
+                sum.example = row.example.clone();
+            }
+            None => drop(self.rows.insert(key.into(), row.clone())),
+        }
+    }
+
+    /// The same in order.
+    pub fn summary(self) -> Summary {
+        let mut rows: Vec<(Box<str>, Row)> = self.rows.into_iter().collect();
+        rows.sort_unstable_by(in_order);
+        let mut summary = Summary { rows: Vec::new(), others: self.others, hits: self.hits };
+        let mut alike_so_far: HashMap<&str, usize> = HashMap::new();
+        let mut told: Vec<(&str, Row)> = Vec::new();
+        let mut joined: HashMap<&str, Row> = HashMap::new();
+        for (key, row) in &rows {
+            let alike = alike(key, row.place_bytes);
+            let count = alike_so_far.entry(alike).or_default();
+            *count += 1;
+            if *count <= ALIKE_MAX && !key.ends_with(OTHERS) {
+                told.push((key, row.clone()));
+            } else {
+                joined.entry(alike).and_modify(|sum| sum.count += row.count).or_insert_with(|| row.clone());
+            }
+        }
+        let joined = joined.into_iter().map(|(alike, row)| (format!("{alike}{OTHERS}").into_boxed_str(), row));
+        let mut rows: Vec<(Box<str>, Row)> =
+            told.into_iter().map(|(key, row)| (key.into(), row)).chain(joined).collect();
+        rows.sort_unstable_by(in_order);
+        for (place, (key, row)) in rows.into_iter().enumerate() {
+            if place >= ROWS_MAX {
+                summary.others += row.count;
+                continue;
+            }
+            let (place, reason) = (key.get(..row.place_bytes), key.get(row.place_bytes + 1..));
+            let [place, reason] = [place, reason].map(|text| text.unwrap_or_default().to_owned());
+            summary.rows.push(Seen { place, reason, count: row.count, example: row.example });
         }
         summary
     }
 }
 
-impl Summary {
-    /// Adds what another minute or worker has seen.
-    pub fn add(&mut self, other: Self) {
-        self.others += other.others;
-        self.hits += other.hits;
-        for seen in other.rows {
-            match self.rows.iter_mut().find(|row| row.place == seen.place && row.reason == seen.reason) {
-                Some(row) => {
-                    row.count += seen.count;
-                    row.example = seen.example;
-                }
-                None => self.rows.push(seen),
-            }
-        }
-        self.rows.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.place, &a.reason).cmp(&(&b.place, &b.reason))));
-    }
+/// The most frequent first, and then by their names.
+fn in_order(a: &(Box<str>, Row), b: &(Box<str>, Row)) -> std::cmp::Ordering {
+    (Reverse(a.1.count), &a.0).cmp(&(Reverse(b.1.count), &b.0))
+}
 
+impl Summary {
     /// For programs.
     pub fn to_json(&self) -> Value {
         let row = |row: &Seen| {
@@ -233,8 +329,14 @@ mod tests {
         Example { url: url.into(), made_by: url.into() }
     }
 
+    fn summary(misses: &Misses, hits: u64, now: u64) -> Summary {
+        let mut all = Gathered::default();
+        misses.gather(hits, Time::from_secs(now), &mut all);
+        all.summary()
+    }
+
     fn seen(misses: &Misses, now: u64) -> Vec<String> {
-        let summary = misses.summary(100, Time::from_secs(now));
+        let summary = summary(misses, 100, now);
         let row = |seen: &Seen| format!("{} {}: {} ({})", seen.count, seen.place, seen.reason, seen.example.url);
         summary.rows.iter().map(row).collect()
     }
@@ -252,7 +354,7 @@ mod tests {
         // The place ends elsewhere, and both together read the same.
         note("a", " /method", 40, 62, "/c");
         assert_eq!(seen(&misses, 62), ["3 a /: method (/3)", "1 a:  /method (/c)", "1 a /b: method (/b/1)"]);
-        let summary = misses.summary(100, Time::from_secs(62));
+        let summary = summary(&misses, 100, 62);
         assert_eq!((summary.misses(), summary.hits), (5, 90));
         assert_eq!(seen(&misses, 600), ["1 a:  /method (/c)", "1 a /: method (/3)", "1 a /b: method (/b/1)"]);
         assert_eq!(seen(&misses, 660), Vec::<String>::new());
@@ -268,13 +370,51 @@ mod tests {
             }
         }
         assert_eq!(misses.minutes.len() as u64, MINUTES);
-        let summary = misses.summary(0, Time::from_secs(60 * 99));
-        assert_eq!((summary.rows.len(), summary.others), (ROWS_MAX, MINUTES * ROWS_MAX as u64));
+        assert!(misses.minutes.iter().all(|minute| minute.rows.len() == ROWS_MAX));
+        let summary = summary(&misses, 0, 60 * 99);
+        assert_eq!((summary.rows.len(), summary.misses()), (ROWS_MAX, MINUTES * 2 * ROWS_MAX as u64));
         assert!(summary.rows.iter().all(|row| {
             [row.reason.len(), row.example.url.len(), row.example.made_by.len()]
                 .iter()
                 .all(|len| *len <= TEXT_BYTES_MAX)
         }));
+    }
+
+    #[test]
+    fn names_that_others_choose_drown_no_reason() {
+        let mut misses = Misses::default();
+        for minute in 0..MINUTES {
+            let now = Time::from_secs(60 * minute);
+            for number in 0..1000 {
+                let url = format!("/{minute}/{number}");
+                misses.note("a /".to_owned(), &format!("Set-Cookie (c{minute}-{number})"), 0, now, || of(&url));
+                // A VCL that serves alone has as many places as visitors name hosts.
+                misses.note(format!("{minute}-{number}.test"), "pass", 0, now, || of(&url));
+            }
+            for _ in 0..2 {
+                misses.note("a /".to_owned(), "proxy_no_cache $a at a.conf:1", 0, now, || of("/real"));
+            }
+        }
+        let summary = summary(&misses, 0, 60 * MINUTES - 1);
+        assert_eq!(summary.misses(), MINUTES * 2002);
+        let row = |seen: &Seen| format!("{} {}: {}", seen.count, seen.place, seen.reason);
+        assert_eq!(summary.rows[0].reason, "Set-Cookie (others)");
+        assert_eq!(row(&summary.rows[1]), "20 a /: proxy_no_cache $a at a.conf:1");
+        assert!(summary.rows.iter().filter(|seen| seen.reason.starts_with("Set-Cookie")).count() <= ALIKE_MAX + 1);
+    }
+
+    #[test]
+    fn all_who_ask_within_a_second_share_a_summary() {
+        let all = AllMisses::default();
+        let misses = all.add_worker(Arc::default());
+        let now = Time::from_secs(60);
+        let note = || misses.lock().note("a".to_owned(), "b", 0, now, Example::default);
+        note();
+        let first = all.summary(now);
+        note();
+        assert!(Arc::ptr_eq(&first, &all.summary(Time(now.0 + SUMMARY_MS - 1))));
+        assert_eq!(all.summary(Time(now.0 + SUMMARY_MS)).misses(), 2);
+        assert_eq!(all.summary(Time(now.0 - 1)).misses(), 2, "a clock that is set back");
     }
 
     #[test]

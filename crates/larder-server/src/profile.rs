@@ -231,11 +231,16 @@ impl Profile {
         out
     }
 
-    /// Whether an argument is left out of keys, by its name as it is written: what is spelled otherwise stays.
+    /// Whether an argument is left out of keys.
     pub fn is_ignored(&self, pair: &[u8]) -> bool {
+        self.ignored_by(pair).is_some()
+    }
+
+    /// By what an argument is left out of keys, by its name as it is written: what is spelled otherwise stays.
+    pub fn ignored_by(&self, pair: &[u8]) -> Option<&Glob> {
         let name = &pair[..memchr::memchr(b'=', pair).unwrap_or(pair.len())];
-        let mut rows = self.ignored_arguments.of(name.first().copied());
-        rows.any(|at| matches(&self.rows[at].pattern, name, |a, b| a == b))
+        let mut rows = self.ignored_arguments.of(name.first().copied()).map(|at| &self.rows[at].pattern);
+        rows.find(|pattern| matches(pattern, name, |a, b| a == b))
     }
 
     /// By the first cookie that may be personal. What a row names most closely counts, and a personal one among equals.

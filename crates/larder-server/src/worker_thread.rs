@@ -20,7 +20,7 @@ use crate::files::kept::KEPT_BYTES_MAX;
 use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::logs::{LogFiles, Logs};
-use crate::misses::Summary;
+use crate::misses::{Gathered, Summary};
 use crate::pressure::Stage;
 use crate::probes;
 use crate::refiller;
@@ -62,7 +62,7 @@ pub enum Command {
     /// Write the buffers of logs.
     Flush,
     /// Tell why requests of the last minutes were no hits.
-    Misses(sync::mpsc::Sender<Summary>),
+    Misses(sync::mpsc::Sender<Gathered>),
     /// Tell what would be done with a request, where this was seen of others.
     Explain(Box<(Question, Summary)>, sync::mpsc::Sender<Result<Explanation, String>>),
     /// Tell the cache zones.
@@ -166,9 +166,10 @@ impl Thread {
                 Some(Command::Configure(site, sockets)) => self.configure(&site, sockets),
                 Some(Command::Notice(done)) => drop(done),
                 Some(Command::Misses(answer)) => {
-                    let summary = self.worker.misses.lock().summary(self.worker.stats.hits.get(), clock::now());
+                    let mut seen = Gathered::default();
+                    self.worker.misses.lock().gather(self.worker.stats.hits.get(), clock::now(), &mut seen);
                     // Whoever does not wait any more hears nothing.
-                    let _ = answer.send(summary);
+                    let _ = answer.send(seen);
                 }
                 Some(Command::Explain(asked, answer)) => {
                     let (question, seen) = &*asked;

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::explain::{self, Explanation};
 use crate::log::main::MainLog;
-use crate::misses::Summary;
+use crate::misses::{Gathered, Summary};
 use crate::purges::said;
 use crate::purges::wanted::Wanted;
 use crate::worker_thread::Command;
@@ -136,11 +136,11 @@ impl Desk {
         if asked == 0 {
             return Err(Refused::Ending);
         }
-        let mut all = Summary::default();
+        let mut all = Gathered::default();
         for _ in 0..asked {
-            all.add(answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)?);
+            all.join(answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)?);
         }
-        Ok(all)
+        Ok(all.summary())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use larder_cache::{KeyRef, Object, too_large};
 use larder_conf::model::Template;
 use larder_conf::profiles;
-use larder_http::{Fields, Known, list, status};
+use larder_http::{Fields, Known, Method, list, status};
 use larder_vcl::program::At;
 use larder_vcl::steps::Step as VclStep;
 
@@ -146,6 +146,8 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
     match ex.upstream.cache_detail {
         Cause::None if ex.upstream.cache_status.is_none() => format!("{prefix}_cache is off for it").into(),
         Cause::None => "fetched beside another request".into(),
+        // Visitors may name any method.
+        Cause::Method if Method::of(ex.asked.head.method_name()) == Method::Other => "its method is not cached".into(),
         Cause::Method => format!("{} is not cached", Shown(ex.asked.head.method_name())).into(),
         Cause::NoCache => no_cache(cache, policy, prefix, ex, cx).into(),
         Cause::Profile => by_profile(ex, cx).map_or_else(|| Cause::Profile.words().into(), Cow::from),
@@ -325,11 +327,11 @@ fn variant(ex: &Exchange, cx: &Cx, is_such: impl Fn(&Object) -> bool) -> Option<
     zones.find_map(|zone| zone.peek(&key, cx.now()).variants.into_iter().find(|object| is_such(object)))
 }
 
-/// What a query is about: the first of its names that is known to make URLs of one page differ, or that there is one.
+/// What a query is about: the first of its names that is known to make URLs of one page differ, or that there is one. Visitors may
+/// write any name: what is told is the row of the profile that knows it.
 fn arguments(query: &[u8]) -> String {
-    let mut tracking = query.split(|byte| *byte == b'&').filter(|pair| COMMON.is_ignored(pair));
-    let name = |pair: &[u8]| Shown(pair.split(|byte| *byte == b'=').next().unwrap_or(pair)).to_string();
-    tracking.next().map_or_else(|| "a query".to_owned(), |pair| format!("?{}=", name(pair)))
+    let tracking = query.split(|byte| *byte == b'&').find_map(|pair| COMMON.ignored_by(pair));
+    tracking.map_or_else(|| "a query".to_owned(), |pattern| format!("?{pattern}="))
 }
 
 /// What tells where a visitor comes from, and changes no page.
@@ -401,9 +403,11 @@ mod tests {
         for (query, expected) in [
             ("a=b", "a query"),
             ("", "a query"),
-            ("a=b&utm_source=x&gclid=y", "?utm_source="),
+            ("a=b&utm_source=x&gclid=y", "?utm_*="),
             ("gclid", "?gclid="),
             ("x=gclid", "a query"),
+            ("utm_12345=x", "?utm_*="),
+            ("gclidx=x", "a query"),
         ] {
             assert_eq!(arguments(query.as_bytes()), expected, "{query}");
         }

@@ -73,7 +73,7 @@ fn reasons_for_misses_are_counted_by_place_with_an_example() {
                 "1 Vary: user-agent from shop.test / (stored for other values)",
                 "1 no cache in this location from shop.test ~ ^/api/",
                 "1 no lifetime: the answer says none, and proxy_cache_valid has none for 200 from shop.test /",
-                "1 not stored yet from shop.test / (URL with ?utm_source=)",
+                "1 not stored yet from shop.test / (URL with ?utm_*=)",
                 "1 proxy_cache_bypass $arg_fresh at nginx.conf:14 from shop.test /",
                 "2 not stored yet from shop.test /",
                 "2 proxy_cache_bypass $skip_cache at nginx.conf:14 from shop.test /",
