@@ -1,11 +1,14 @@
 //! `larder_status`, and `api` as NGINX Plus calls it: what is asked for, and how it is told.
 
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use larder_http::{Fields, Known, Method, list, status};
 use larder_store::BodyReader;
+use sha2::{Digest, Sha256};
 
+use crate::auth::encode_base64;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::status::{Asked, PAGE, Wrong, value};
@@ -43,6 +46,10 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     };
     ex.reply.status = status;
     ex.reply.fields.set("Content-Type", b"application/json");
+    ex.reply.fields.set("Cache-Control", b"no-store");
+    if is_at_root(ex, cx) {
+        ex.reply.fields.set("Vary", b"Accept");
+    }
     if status == status::NOT_ALLOWED {
         ex.reply.fields.set("Allow", METHODS.as_bytes());
     }
@@ -54,6 +61,11 @@ fn is_purge(ex: &Exchange, cx: &Cx) -> bool {
     segments(&path)[..] == ["larder", "1", "purge"]
 }
 
+/// Whether nothing is below the location in the path: there browsers get a page.
+fn is_at_root(ex: &Exchange, cx: &Cx) -> bool {
+    segments(&String::from_utf8_lossy(below(&cx.loc(ex).matching.prefix, &ex.request.uri))).is_empty()
+}
+
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// The dashboard, its stream, and explanations for it; `None` if something else is asked for.
@@ -63,6 +75,7 @@ fn for_browsers(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         [] if wants_page(&ex.asked.head.fields) => {
             ex.reply.fields.set("Content-Security-Policy", SECURITY_POLICY.as_bytes());
             ex.reply.fields.set("X-Content-Type-Options", b"nosniff");
+            ex.reply.fields.set("Vary", b"Accept");
             ("text/html; charset=utf-8", Content::Bytes(Bytes::from_static(PAGE.as_bytes())))
         }
         ["larder", "1", "live"] => {
@@ -90,9 +103,22 @@ fn for_browsers(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     Some(Step::Deliver(Response::own(content)))
 }
 
-/// The page has its own style and script, and asks nobody else for anything.
-const SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; \
-                               form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+/// The page has its own style and script, whose digests stand here, and asks nobody else for anything.
+static SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let [style, script] = ["style", "script"].map(digest);
+    format!(
+        "default-src 'none'; style-src {style}; script-src {script}; connect-src 'self'; img-src data:; form-action 'none'; \
+         frame-ancestors 'none'; base-uri 'none'"
+    )
+});
+
+/// The digest of what stands in an element of the page. Source: Content Security Policy Level 3, section 2.3.1, `hash-source`.
+fn digest(element: &str) -> String {
+    let begin = format!("<{element}>");
+    let inside = PAGE.split_once(&*begin).and_then(|(_, rest)| rest.split_once(&*format!("</{element}>")));
+    let inside = inside.map_or("", |(inside, _)| inside);
+    format!("'sha256-{}'", String::from_utf8_lossy(&encode_base64(&Sha256::digest(inside))))
+}
 
 /// Whether a browser asks, which takes pages rather than JSON.
 fn wants_page(fields: &Fields) -> bool {

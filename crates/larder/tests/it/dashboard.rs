@@ -43,8 +43,14 @@ fn browsers_get_the_page_and_programs_the_json() {
     let (site, _origin) = start();
     let page = site.ask("GET", "/status", HTML);
     assert_eq!((page.status, page.field("Content-Type")), (200, Some("text/html; charset=utf-8")));
-    assert!(page.field("Content-Security-Policy").is_some_and(|policy| policy.starts_with("default-src 'none'")));
-    assert_eq!(text(&site.get("/status")), "[1,2,3,4,5,6,7,8,9]");
+    let policy = page.field("Content-Security-Policy").unwrap_or_default();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(policy.contains("; script-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
+    let json = site.get("/status");
+    assert_eq!(text(&json), "[1,2,3,4,5,6,7,8,9]");
+    for answer in [&page, &json] {
+        assert_eq!((answer.field("Cache-Control"), answer.field("Vary")), (Some("no-store"), Some("Accept")));
+    }
     eventually("what was counted", || {
         let now: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/now"))).unwrap();
         now["requests"]["per_second"].is_number()
