@@ -1,13 +1,11 @@
-//! The admin API: what a `listen` with `larder_admin` answers. Who may is settled before the body is read.
-//!
-//! Browsers reach a port of their machine too, in the name of any page that they show. So no GET changes anything, and a
-//! request that a page of another site has made is refused: browsers say so in `Origin` or `Sec-Fetch-Site`.
+//! The admin API: what a `listen` with `larder_admin` answers. Who may is settled before the body is read. No GET changes anything,
+//! and what a page in a browser sends is refused ([`from_page`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, status};
+use larder_http::status;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
@@ -17,7 +15,7 @@ use crate::purges::wanted::NO_TAGS;
 use crate::purges::{Order, What, dialects, said};
 
 use super::purge_from::{Purges, may_purge, nothing, told};
-use super::{Slow, Step, counted, store};
+use super::{Slow, Step, counted, from_page, store};
 
 /// What a request is for.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,7 +57,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Route::Plugin => Form::Text,
         Route::Unknown | Route::Status => Form::Own,
     };
-    if let Some(why) = from_a_page(&ex.asked.head.fields) {
+    if let Some(why) = from_page::by_any_page(&ex.asked.head.fields) {
         return refused(status::FORBIDDEN, why, &form, ex, cx);
     }
     if cx.loc(ex).modules.purging.as_ref().is_some_and(|rule| !may_purge(rule, ex)) {
@@ -157,15 +155,6 @@ fn refused(status: u16, why: &str, form: &Form, ex: &mut Exchange, cx: &Cx) -> S
     told(status, form.refused(status, why), form, ex)
 }
 
-/// Why a request is refused that a page in a browser has made; `None` for programs, and for a person who types an address.
-fn from_a_page(fields: &Fields) -> Option<&'static str> {
-    if fields.contains("Origin") {
-        return Some("\"Origin\" says that a page in a browser has sent this");
-    }
-    let is_own = |site: &[u8]| matches!(site, b"none" | b"same-origin");
-    (!fields.get_all("Sec-Fetch-Site").all(is_own)).then_some("\"Sec-Fetch-Site\" says that another site has sent this")
-}
-
 /// The fields of answers that have the tags of pages, anywhere.
 fn tag_fields(cx: &Cx) -> Vec<Box<str>> {
     let mut fields: Vec<Box<str>> = Vec::new();
@@ -217,26 +206,6 @@ mod tests {
             ("PURGE", "/api/page", Route::Plugin),
         ] {
             assert_eq!(route(method.as_bytes(), target.as_bytes()), expected, "{method} {target}");
-        }
-    }
-
-    #[test]
-    fn pages_in_browsers_are_told_from_programs() {
-        for (lines, is_refused) in [
-            (&[][..], false),
-            (&[("Origin", "http://127.0.0.1:8089")], true),
-            (&[("origin", "null")], true),
-            (&[("Origin", "")], true),
-            (&[("Sec-Fetch-Site", "none")], false),
-            (&[("Sec-Fetch-Site", "same-origin")], false),
-            (&[("Sec-Fetch-Site", "same-site")], true),
-            (&[("Sec-Fetch-Site", "cross-site")], true),
-            (&[("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")], true),
-            (&[("Sec-Fetch-Site", "")], true),
-        ] {
-            let mut fields = Fields::new();
-            lines.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
-            assert_eq!(from_a_page(&fields).is_some(), is_refused, "{lines:?}");
         }
     }
 }

@@ -16,18 +16,20 @@ use crate::variable::{RequestVar, Var};
 use crate::vars;
 use crate::worker::Worker;
 
-use super::{Content, Response, Step, dashboard_purge};
+use super::{Content, Response, Step, dashboard_purge, from_page};
 
 /// Answers from the path below that of the location.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     let is_read = matches!(ex.request.method, Method::Get | Method::Head);
-    if let Some(step) = is_read.then(|| for_browsers(ex, cx)).flatten() {
+    let refused = refused(ex, cx);
+    if let Some(step) = (is_read && refused.is_none()).then(|| for_browsers(ex, cx)).flatten() {
         return step;
     }
-    if ex.request.method == Method::Post && is_purge(ex, cx) {
+    if ex.request.method == Method::Post && refused.is_none() && is_purge(ex, cx) {
         return dashboard_purge::asked(ex, cx);
     }
     let told = match ex.request.method {
+        _ if let Some(wrong) = refused => Err(wrong),
         Method::Get | Method::Head => asked(ex, cx),
         Method::Options => {
             ex.reply.status = status::OK;
@@ -59,6 +61,15 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 fn is_purge(ex: &Exchange, cx: &Cx) -> bool {
     let path = String::from_utf8_lossy(below(&cx.loc(ex).matching.prefix, &ex.request.uri));
     segments(&path)[..] == ["larder", "1", "purge"]
+}
+
+/// Why a page of another site is told nothing.
+fn refused(ex: &Exchange, cx: &Cx) -> Option<Wrong> {
+    match () {
+        () if from_page::is_cross_site(&ex.asked.head.fields) => Some(Wrong::CROSS_SITE),
+        () if from_page::has_foreign_host(ex, cx) => Some(Wrong::FOREIGN_HOST),
+        () => None,
+    }
 }
 
 /// Whether nothing is below the location in the path: there browsers get a page.

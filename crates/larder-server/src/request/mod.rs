@@ -32,6 +32,7 @@ pub mod files;
 pub mod fill;
 pub mod film;
 pub mod filters;
+mod from_page;
 pub mod gate;
 pub mod handle;
 pub mod head_update;

@@ -53,6 +53,18 @@ impl Wrong {
 
     /// Only reading is possible.
     pub const READ_ONLY: Self = Self::new(status::NOT_ALLOWED, "method disabled", "MethodDisabled");
+    /// A page of another site has had a browser ask.
+    pub const CROSS_SITE: Self = Self::new(
+        status::FORBIDDEN,
+        "\"Sec-Fetch-Site\" says that a page of another site has sent this: open the address itself",
+        "CrossSite",
+    );
+    /// The host is none that leads to this machine by right.
+    pub const FOREIGN_HOST: Self = Self::new(
+        status::FORBIDDEN,
+        "the host of this request is no name of this server: ask by an address or localhost, or add the name to its \"server_name\"",
+        "ForeignHost",
+    );
     const NO_PATH: Self = Self::new(status::NOT_FOUND, "path not found", "PathNotFound");
     const NO_VERSION: Self = Self::new(status::NOT_FOUND, "unknown version", "UnknownVersion");
 

@@ -19,7 +19,7 @@ const SITE: &str = "
     upstream php { server {ORIGIN}; }
     server {
         listen 127.0.0.1:{PORT};
-        server_name shop.test;
+        server_name shop.test site.test;
         add_header X-Cache $upstream_cache_status;
         location / { proxy_pass http://php; proxy_cache pages; proxy_cache_key $host$request_uri; proxy_cache_valid 200 1h; }
         location /status { larder_status; }

@@ -13,6 +13,7 @@ const SITE: &str = "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=64m
     upstream app { server {ORIGIN} weight=3 max_conns=9; server 127.0.0.1:1 backup; server 127.0.0.2:1 down; }
     server {
         listen 127.0.0.1:{PORT};
+        server_name site.test;
         status_zone shop;
         location / { proxy_pass http://app; proxy_cache pages; proxy_cache_valid 200 1h; status_zone pages; }
         location /direct { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_no_cache 1; }
@@ -371,7 +372,7 @@ fn the_admin_port_tells_it_too() {
     let ask = |method: &str, fields: &str| {
         let mut client = Client::connect(site.setup().other_address()).unwrap();
         client
-            .send(format!("{method} /api/9/http/caches/pages HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())
+            .send(format!("{method} /api/9/http/caches/pages HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes())
             .unwrap();
         client.read_response(method).unwrap()
     };
@@ -385,9 +386,32 @@ fn the_admin_port_tells_it_too() {
 fn handshakes_are_counted() {
     let (site, tls) = tls_site(
         "server { listen 127.0.0.1:{PORT} ssl; ssl_certificate site.crt; ssl_certificate_key site.key;
-            ssl_protocols TLSv1.3; status_zone safe;
+            ssl_protocols TLSv1.3; status_zone safe; server_name site.test;
             location / { return 200 ok; } location /api { larder_status; } }",
     );
+#[test]
+fn pages_of_other_sites_are_told_nothing() {
+    let (_origin, site) = start();
+    let ask = |admin: bool, host: &str, fields: &str| {
+        let setup = site.setup();
+        let mut client = Client::connect(if admin { setup.other_address() } else { setup.address() }).unwrap();
+        client.send(format!("GET /api/9/nginx HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes()).unwrap();
+        client.read_response("GET").unwrap()
+    };
+    for admin in [false, true] {
+        for host in ["127.0.0.1", "127.0.0.1:8081", "[::1]", "localhost:8081"] {
+            assert_eq!(ask(admin, host, "").status, 200, "{host}");
+        }
+        // A name that its owner has made lead here for a while.
+        let refused = ask(admin, "evil.test", "Sec-Fetch-Site: same-origin\r\n");
+        assert_eq!((refused.status, &json_of(&refused)["error"]["code"]), (403, &json!("ForeignHost")));
+    }
+    assert_eq!(ask(false, "site.test", "").status, 200);
+    let refused = ask(false, "localhost", "Sec-Fetch-Site: cross-site\r\n");
+    assert_eq!((refused.status, &json_of(&refused)["error"]["code"]), (403, &json!("CrossSite")));
+    assert_eq!(refused.field("Cache-Control"), Some("no-store"));
+}
+
     assert_eq!(body(&site, &tls), "ok");
     let is_refused = |tls: &Tls| {
         let answer = Client::connect_tls(site.setup().address(), tls).map_err(|_| ()).and_then(|mut client| {
