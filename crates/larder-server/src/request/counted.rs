@@ -159,10 +159,13 @@ fn argument(args: &[u8], name: &str) -> String {
 /// is forgotten.
 const EVENTS: usize = 60;
 
+/// Has browsers ask again at once, and not after some seconds. Source: the HTML standard, "Server-sent events".
+const REOPEN: &[u8] = b"retry: 100\n";
+
 /// This moment, once a second. A client that is too slow misses some.
 fn stream(worker: &Rc<Worker>) -> BodyReader {
     let mut told = worker.shared.dash.watch();
-    let mut next = crate::status::event(&worker.cx());
+    let mut next = Bytes::from([REOPEN, &crate::status::event(&worker.cx())].concat());
     let (mut writer, body) = larder_store::body(None, None);
     let reader = body.reader();
     let worker = Rc::clone(worker);

@@ -67,6 +67,13 @@ fn browsers_get_the_page_and_programs_the_json() {
     });
     let hour: Value = serde_json::from_str(&text(&site.get("/status/api/larder/1/hour"))).unwrap();
     assert_eq!(hour["requests"].as_array().map(Vec::len), Some(360));
+    let mut client = site.client();
+    client.send(b"GET /status/api/larder/1/live HTTP/1.0\r\nHost: shop.test\r\n\r\n").unwrap();
+    let mut told = Vec::new();
+    while !told.ends_with(b"data: ") {
+        told.extend(client.read_bytes(1).unwrap());
+    }
+    assert!(text_of(&told).contains("\r\n\r\nretry: 100\ndata: "), "{}", text_of(&told));
     let explained = text(&site.get("/status/api/larder/1/explain?url=http%3A%2F%2Fshop.test%2Fcart"));
     assert!(explained.starts_with("a miss") && explained.contains("/cart"), "{explained}");
     for (query, status) in [("url=", 400), ("url=ftp://a/", 400), ("", 400)] {
@@ -77,19 +84,6 @@ fn browsers_get_the_page_and_programs_the_json() {
     assert_eq!(site.ask("POST", "/status/api/larder/1/live", "Content-Length: 0\r\n").status, 405);
 }
 
-/// The events of a stream, by their times.
-fn events(site: &Site, is_over: &AtomicBool) -> BTreeMap<String, Value> {
-    let mut all = BTreeMap::new();
-    let mut client = site.client();
-    client.send(b"GET /status/api/larder/1/live HTTP/1.0\r\nHost: shop.test\r\n\r\n").unwrap();
-    let mut event = Vec::new();
-    while !is_over.load(Ordering::Relaxed) {
-        match client.read_bytes(1) {
-            Ok(byte) if !byte.is_empty() => event.extend(byte),
-            _ => break,
-        }
-        if event.ends_with(b"\n\n") {
-            let told = String::from_utf8_lossy(&event).into_owned();
 #[test]
 fn an_explanation_over_http_tells_nothing_of_other_visitors_and_no_value_of_the_configuration() {
     let origin = Origin::start().unwrap();
@@ -125,6 +119,19 @@ fn an_explanation_over_http_tells_nothing_of_other_visitors_and_no_value_of_the_
     }
 }
 
+/// The events of a stream, by their times.
+fn events(site: &Site, is_over: &AtomicBool) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    let mut client = site.client();
+    client.send(b"GET /status/api/larder/1/live HTTP/1.0\r\nHost: shop.test\r\n\r\n").unwrap();
+    let mut event = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        match client.read_bytes(1) {
+            Ok(byte) if !byte.is_empty() => event.extend(byte),
+            _ => break,
+        }
+        if event.ends_with(b"\n\n") {
+            let told = String::from_utf8_lossy(&event).into_owned();
             if let Some((_, data)) = told.split_once("data: ") {
                 let value: Value = serde_json::from_str(data).unwrap();
                 all.insert(value["time"].to_string(), value);
