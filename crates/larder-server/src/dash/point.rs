@@ -25,6 +25,8 @@ pub struct Point {
 /// The same of a cache.
 #[derive(Clone, Debug, Default)]
 pub struct ZonePoint {
+    /// Its name.
+    pub name: Box<str>,
     /// Pages that were purged.
     pub purged: u64,
     /// Pages that left memory for others.
@@ -86,37 +88,37 @@ impl<'a> Span<'a> {
         count(self.last).saturating_sub(count(self.first))
     }
 
-    /// The same for a count of the cache at this place.
-    pub fn zone_per_second(&self, place: usize, count: impl Fn(&ZonePoint) -> u64) -> Option<f64> {
-        self.has_same_caches().then(|| self.per_second(|point| point.zones.get(place).map_or(0, &count)))?
+    /// The same for a count of the cache of this name; `None` if a reload has brought it since then, or its disks.
+    pub fn zone_per_second(&self, name: &str, count: impl Fn(&ZonePoint) -> u64) -> Option<f64> {
+        self.zone(name)?;
+        self.per_second(|point| find(point, name).map_or(0, &count))
     }
 
-    /// What a count of the cache at this place grew by.
-    pub fn zone_grown(&self, place: usize, count: impl Fn(&ZonePoint) -> u64) -> u64 {
-        if self.has_same_caches() { self.grown(|point| point.zones.get(place).map_or(0, &count)) } else { 0 }
+    /// What a count of a cache grew by.
+    pub fn zone_grown(&self, name: &str, count: impl Fn(&ZonePoint) -> u64) -> u64 {
+        self.zone(name).map_or(0, |(first, last)| count(last).saturating_sub(count(first)))
     }
 
-    /// What a count of a disk of the cache at this place grew by in a second.
-    pub fn disk_per_second(&self, (zone, disk): (usize, usize), count: impl Fn(&DiskPoint) -> u64) -> Option<f64> {
+    /// What a count of a disk of a cache, by its place there, grew by in a second.
+    pub fn disk_per_second(&self, (zone, disk): (&str, usize), count: impl Fn(&DiskPoint) -> u64) -> Option<f64> {
         self.zone_per_second(zone, |zone| zone.disks.get(disk).map_or(0, &count))
     }
 
     /// What it grew by.
-    pub fn disk_grown(&self, (zone, disk): (usize, usize), count: impl Fn(&DiskPoint) -> u64) -> u64 {
+    pub fn disk_grown(&self, (zone, disk): (&str, usize), count: impl Fn(&DiskPoint) -> u64) -> u64 {
         self.zone_grown(zone, |zone| zone.disks.get(disk).map_or(0, &count))
     }
 
     /// The times that a disk took since then.
-    pub fn disk_times(&self, (zone, disk): (usize, usize), times: impl Fn(&DiskPoint) -> TimeSums) -> TimeSums {
-        let of = |point: &Point| point.zones.get(zone).and_then(|zone| zone.disks.get(disk)).map(&times);
-        let both = of(self.first).zip(of(self.last)).filter(|_| self.has_same_caches());
+    pub fn disk_times(&self, (zone, disk): (&str, usize), times: impl Fn(&DiskPoint) -> TimeSums) -> TimeSums {
+        let of = |zone: &ZonePoint| zone.disks.get(disk).map(&times);
+        let both = self.zone(zone).and_then(|(first, last)| of(first).zip(of(last)));
         both.map_or_else(TimeSums::default, |(first, last)| last.since(&first))
     }
 
-    /// Whether no reload has changed the caches and disks.
-    fn has_same_caches(&self) -> bool {
-        let disks = |point: &Point| point.zones.iter().map(|zone| zone.disks.len()).collect::<Vec<_>>();
-        disks(self.first) == disks(self.last)
+    /// A cache then and now, if no reload has changed its disks.
+    fn zone(&self, name: &str) -> Option<(&'a ZonePoint, &'a ZonePoint)> {
+        find(self.first, name).zip(find(self.last, name)).filter(|(first, last)| first.disks.len() == last.disks.len())
     }
 
     /// Responses for which a cache was asked, in a second.
@@ -161,6 +163,10 @@ fn responses(point: &Point, verdicts: &[Verdict]) -> u64 {
     verdicts.iter().map(|verdict| point.verdicts[*verdict as usize].responses).sum()
 }
 
+fn find<'a>(point: &'a Point, name: &str) -> Option<&'a ZonePoint> {
+    point.zones.iter().find(|zone| &*zone.name == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,13 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn caches_that_a_reload_has_changed_have_no_rates() {
+    fn caches_are_compared_by_name() {
         let mut first = point(1, 0, 0);
         let mut last = point(2, 0, 0);
-        first.zones = vec![ZonePoint { evicted: 5, ..ZonePoint::default() }];
-        last.zones = vec![ZonePoint { evicted: 8, ..ZonePoint::default() }];
-        assert_eq!(Span::new(&first, &last).zone_per_second(0, |zone| zone.evicted), Some(3.0));
-        last.zones.push(ZonePoint::default());
-        assert_eq!(Span::new(&first, &last).zone_per_second(0, |zone| zone.evicted), None);
+        let zone = |name: &str, evicted: u64| ZonePoint { name: name.into(), evicted, ..ZonePoint::default() };
+        first.zones = vec![zone("a", 5), zone("b", 1000)];
+        // A reload has changed their order, and brought one.
+        last.zones = vec![zone("new", 7), zone("b", 1001), zone("a", 8)];
+        let rate = |name: &str| Span::new(&first, &last).zone_per_second(name, |zone| zone.evicted);
+        assert_eq!((rate("a"), rate("b"), rate("new"), rate("none")), (Some(3.0), Some(1.0), None, None));
     }
 }

@@ -7,15 +7,15 @@ use crate::php_status;
 /// What is wrong now. Rates are those of `recent`, shares those of `minute`.
 pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
     let mut all = Vec::new();
-    for (place, zone) in cx.site().caches.zones.iter().enumerate() {
-        if let Some(rate) = recent.zone_per_second(place, |zone| zone.refused).filter(|rate| *rate > 0.0) {
+    for zone in &cx.site().caches.zones {
+        if let Some(rate) = recent.zone_per_second(zone.name(), |zone| zone.refused).filter(|rate| *rate > 0.0) {
             all.push(format!("{}: memory has no room for {rate:.1} pages a second", zone.name()));
         }
-        let fetched = minute.zone_grown(place, |zone| zone.fetched);
-        let wanted = minute.zone_grown(place, |zone| zone.evicted_wanted);
+        let fetched = minute.zone_grown(zone.name(), |zone| zone.fetched);
+        let wanted = minute.zone_grown(zone.name(), |zone| zone.evicted_wanted);
         all.extend(too_small(zone.name(), "memory", wanted, fetched));
         for (number, shelf) in zone.shelves().iter().enumerate() {
-            let wanted = minute.disk_grown((place, number), |disk| disk.evicted_wanted);
+            let wanted = minute.disk_grown((zone.name(), number), |disk| disk.evicted_wanted);
             all.extend(too_small(zone.name(), &shelf.dir().display().to_string(), wanted, fetched));
         }
     }

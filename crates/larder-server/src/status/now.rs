@@ -54,6 +54,7 @@ fn point(cx: &Cx) -> Point {
 fn zone_point(zone: &larder_cache::Zone) -> ZonePoint {
     let stats = zone.stats();
     let mut point = ZonePoint {
+        name: zone.name().into(),
         purged: stats.purged,
         evicted: stats.evicted,
         refused: stats.refused,
@@ -122,7 +123,7 @@ fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
         },
         "pages": {
             "purged_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.purged).sum()),
-            "evicted_wanted": (0..cx.site().caches.zones.len()).map(|place| minute.zone_grown(place, ZonePoint::wanted)).sum::<u64>(),
+            "evicted_wanted": cx.site().caches.zones.iter().map(|zone| minute.zone_grown(zone.name(), ZonePoint::wanted)).sum::<u64>(),
             "evicted_per_second": recent.per_second(|point| point.zones.iter().map(|zone| zone.evicted).sum()),
         },
         "alarms": alarms::of(recent, minute, cx),
@@ -182,7 +183,7 @@ fn waiting(cx: &Cx) -> u64 {
 /// Each cache, and behind it its disks.
 fn zones(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<Value> {
     let mut all = Vec::new();
-    for (place, zone) in cx.site().caches.zones.iter().enumerate() {
+    for zone in &cx.site().caches.zones {
         let stats = zone.stats();
         all.push(json!({
             "name": zone.name(),
@@ -190,12 +191,12 @@ fn zones(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<Value> {
             "bytes": stats.bytes,
             "bytes_max": stats.bytes_max,
             "pages": stats.objects,
-            "evicted_per_second": recent.zone_per_second(place, |zone| zone.evicted),
-            "evicted_wanted": minute.zone_grown(place, |zone| zone.evicted_wanted),
-            "refused_per_second": recent.zone_per_second(place, |zone| zone.refused),
+            "evicted_per_second": recent.zone_per_second(zone.name(), |zone| zone.evicted),
+            "evicted_wanted": minute.zone_grown(zone.name(), |zone| zone.evicted_wanted),
+            "refused_per_second": recent.zone_per_second(zone.name(), |zone| zone.refused),
         }));
         for (number, shelf) in zone.shelves().iter().enumerate() {
-            let (at, disk) = ((place, number), shelf.stats());
+            let (at, disk) = ((zone.name(), number), shelf.stats());
             all.push(json!({
                 "name": shelf.dir().display().to_string(),
                 "state": metrics::state(disk.state),
