@@ -380,9 +380,10 @@ const PHP: [Metric<Pool>; 3] = [
     }),
 ];
 
-/// Whether a server is asked, in a word.
-pub fn server_state(state: ServerState) -> &'static str {
+/// Whether a server is asked, in a word; `is_sick` is what a VCL says of it.
+pub fn server_state(state: ServerState, is_sick: bool) -> &'static str {
     match state {
+        ServerState::Up if is_sick => "sick",
         ServerState::Up => "up",
         ServerState::Down => "down",
         ServerState::Unavailable => "unavailable",

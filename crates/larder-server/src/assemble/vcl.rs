@@ -347,7 +347,6 @@ fn zone(builder: &Builder, location: &model::Location) -> Option<usize> {
 
 /// A backend of a VCL, as an origin.
 fn origin(builder: &mut Builder, (number, backend): (usize, &policy::Backend), vcl: &Vcl, parts: &Parts) -> Backend {
-    let group = builder.site.origins.groups.len();
     let way = Way::to(backend, &vcl.policy, &address);
     if way.is_none() && backend.endpoint.is_some() {
         builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), parts.span);
@@ -355,8 +354,13 @@ fn origin(builder: &mut Builder, (number, backend): (usize, &policy::Backend), v
     let preamble = way.as_ref().map_or_else(Bytes::new, |way| way.preamble.clone());
     let servers = group_of(&mut builder.vcl_groups, backend, way);
     vcl.objects.directors.is_group(number, &servers);
-    builder.site.origins.groups.push(servers);
-    builder.site.origins.hash_by.push(HashBy::Nothing);
+    let origins = &mut builder.site.origins;
+    let known = origins.groups.iter().position(|known| Arc::ptr_eq(known, &servers));
+    let group = known.unwrap_or_else(|| {
+        origins.groups.push(servers);
+        origins.hash_by.push(HashBy::Nothing);
+        origins.groups.len() - 1
+    });
     let host: Box<[u8]> = backend.host_header.as_bytes().into();
     let mut made = Backend {
         target: Target::Group { group, host, uri: None },

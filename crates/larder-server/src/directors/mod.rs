@@ -155,6 +155,12 @@ impl Directors {
         }
     }
 
+    /// Whether a probe or an operator says that the backend which these servers are is sick.
+    pub fn is_sick(&self, group: &Arc<Group>) -> bool {
+        let is_it = |backend: &&Backend| backend.group.load().as_ref().is_some_and(|own| Arc::ptr_eq(own, group));
+        self.backends.iter().filter(is_it).any(|backend| backend.health.said() == Some(false))
+    }
+
     /// The number of an object as a BACKEND.
     pub fn number(&self, object: usize) -> Number {
         Number::try_from(self.backends.len() + 1 + object).unwrap_or(Number::MAX)

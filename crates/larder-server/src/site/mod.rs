@@ -144,6 +144,13 @@ pub struct Origins {
     pub vcls: Vec<UsedVcl>,
 }
 
+impl Origins {
+    /// Whether a VCL has these servers as a backend that is sick.
+    pub fn is_sick(&self, group: &Arc<Group>) -> bool {
+        self.vcls.iter().any(|used| used.vcl.objects.directors.is_sick(group))
+    }
+}
+
 /// What a group of origins chooses by.
 pub enum HashBy {
     /// Nothing of the request.

@@ -160,11 +160,12 @@ impl Origin {
 fn origins(cx: &Cx) -> Vec<Origin> {
     let mut all = Vec::new();
     for (number, group) in cx.site().origins.groups.iter().enumerate() {
+        let is_sick = cx.site().origins.is_sick(group);
         for of in &group.servers(Instant::now()) {
             all.push(Origin {
                 group: group.name().to_owned(),
                 server: of.server.address.to_string(),
-                state: metrics::server_state(of.state),
+                state: metrics::server_state(of.state, is_sick),
                 busy: of.running as u64,
                 busy_max: Some(of.server.max_conns as u64).filter(|most| *most > 0),
                 fails: of.counts.fails,

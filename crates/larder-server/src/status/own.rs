@@ -1,5 +1,6 @@
 //! What larder knows beside what NGINX Plus has a name for: `/api/larder/1`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_origin::Group;
@@ -28,7 +29,7 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         ["memory"] => Ok(Shape::One(memory(cx))),
         ["latency"] => Ok(Shape::One(latency(cx))),
         ["caches", rest @ ..] => named(caches(cx), rest, Wrong::NO_PATH),
-        ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group)).collect())),
+        ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group, cx)).collect())),
         ["status_zones"] => {
             Ok(Shape::One(json!({ "servers": zones(&counted.servers), "locations": zones(&counted.locations) })))
         }
@@ -191,14 +192,15 @@ fn gate(status: &GateStatus) -> Value {
 }
 
 /// A group of origins: a php-fpm, say.
-fn origin(group: &Group) -> Value {
+fn origin(group: &Arc<Group>, cx: &Cx) -> Value {
     let seconds = |time: Duration| time.as_secs_f64();
     let servers = group.servers(Instant::now());
+    let is_sick = cx.site().origins.is_sick(group);
     let servers = servers.iter().map(|of| {
         json!({
             "address": of.server.address.to_string(),
             "name": of.server.name,
-            "state": metrics::server_state(of.state),
+            "state": metrics::server_state(of.state, is_sick),
             "busy": of.running,
             "busy_max": Some(of.server.max_conns).filter(|most| *most > 0),
             "requests": of.counts.requests, "fails": of.counts.fails, "unavailable": of.counts.unavailable,
@@ -210,7 +212,7 @@ fn origin(group: &Group) -> Value {
     });
     json!({
         "name": group.name(),
-        "is_up": group.is_up(Instant::now()),
+        "is_up": group.is_up(Instant::now()) && !is_sick,
         "idle_connections": group.idle(),
         "waiting": group.waiting(),
         "gate": group.gate().map(|gate| self::gate(&gate.status())),

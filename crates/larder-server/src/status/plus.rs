@@ -3,6 +3,7 @@
 //! Source: ngx_http_api_module, its versions 1 to 9. What larder has not is not there, or zero where clients want a number.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_http::{Time, status};
@@ -322,9 +323,10 @@ impl Plus<'_> {
         }
     }
 
-    fn upstream(&self, group: &Group) -> Value {
+    fn upstream(&self, group: &Arc<Group>) -> Value {
         let servers = group.servers(Instant::now());
-        let peers: Vec<Value> = servers.iter().enumerate().map(|(id, server)| self.peer(id, server)).collect();
+        let is_sick = self.cx.site().origins.is_sick(group);
+        let peers: Vec<Value> = servers.iter().enumerate().map(|(id, server)| self.peer(id, server, is_sick)).collect();
         let mut told = json!({ "peers": peers, "keepalive": group.idle(), "zombies": 0, "zone": group.name() });
         if let Some(gate) = group.gate().map(|gate| gate.status()) {
             let counts = gate.counts;
@@ -334,7 +336,7 @@ impl Plus<'_> {
         told
     }
 
-    fn peer(&self, id: usize, of: &ServerStatus) -> Value {
+    fn peer(&self, id: usize, of: &ServerStatus, is_sick: bool) -> Value {
         let ServerStatus { server, state, running, counts } = of;
         let statuses: BTreeMap<u16, u64> = counts.statuses.iter().copied().collect();
         let class = |digit: u16| statuses.range(digit * 100..(digit + 1) * 100).map(|(_, count)| count).sum();
@@ -346,6 +348,7 @@ impl Plus<'_> {
             "backup": server.backup,
             "weight": server.weight,
             "state": match state {
+                ServerState::Up if is_sick => "unhealthy",
                 ServerState::Up => "up",
                 ServerState::Down => "down",
                 ServerState::Unavailable => "unavail",

@@ -94,6 +94,34 @@ fn a_sick_backend_is_not_asked() {
 }
 
 #[test]
+fn the_status_has_each_backend_once_and_knows_who_is_sick() {
+    let origins = origins();
+    origins[1].answer("/well", ill());
+    let site = setup(&origins, TURNS).start(
+        "server { listen 127.0.0.1:{PORT}; server_name site.test; location / { vcl {DIR}/site.vcl; }
+            location /more { vcl {DIR}/site.vcl; } location /api { larder_status; } }",
+    );
+    wait_for(&site, "a", "healthy");
+    let states = |path: &str| {
+        let told: serde_json::Value = serde_json::from_str(&text(&site.get(path))).unwrap();
+        let groups = told.as_array().or(told["origins"].as_array()).unwrap().clone();
+        let mut states: Vec<String> = Vec::new();
+        for group in groups {
+            let (name, state) = match group["servers"].as_array() {
+                Some(servers) => (&group["name"], servers[0]["state"].clone()),
+                None => (&group["group"], group["state"].clone()),
+            };
+            states.push(format!("{} {}", name.as_str().unwrap(), state.as_str().unwrap()));
+        }
+        states.sort();
+        states
+    };
+    for path in ["/api/larder/1/origins", "/api/larder/1/now"] {
+        assert_eq!(states(path), ["a up", "b sick"], "{path}");
+    }
+}
+
+#[test]
 fn a_reload_keeps_what_probes_have_found() {
     let origins = origins();
     let site = setup(&origins, TURNS).start(HTTP);
