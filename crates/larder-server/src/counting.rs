@@ -36,7 +36,7 @@ pub fn finished(ex: &Exchange, cx: &Cx) {
         400.. if sent > 0 => stats.client_errors.add(1),
         _ => {}
     }
-    let verdict = verdict(ex.upstream.cache_status);
+    let verdict = verdict(ex);
     let request = Finished {
         verdict,
         status: (sent > 0).then_some(ex.reply.status),
@@ -47,7 +47,7 @@ pub fn finished(ex: &Exchange, cx: &Cx) {
         took_micros: ex.tally.took_micros,
     };
     let counts = &cx.local.counts;
-    let asked = ex.upstream.zone.filter(|_| verdict != Verdict::Unasked);
+    let asked = ex.upstream.zone.filter(|_| !matches!(verdict, Verdict::Unasked | Verdict::Passed));
     // Behind the zones is the place for requests that ask none.
     if let Some(cache) = counts.caches.get(asked.unwrap_or(counts.caches.len().wrapping_sub(1))) {
         cache.finished(&request);
@@ -64,14 +64,15 @@ pub fn finished(ex: &Exchange, cx: &Cx) {
 fn page_bytes(verdict: Verdict, ex: &Exchange) -> u64 {
     match verdict {
         Verdict::Unasked | Verdict::Hit | Verdict::Stale | Verdict::Updating | Verdict::Revalidated => ex.tally.sent.1,
-        Verdict::Miss | Verdict::Expired | Verdict::Bypass => {
+        Verdict::Passed | Verdict::Miss | Verdict::Expired | Verdict::Bypass => {
             ex.tally.report.get().map_or(0, |report| report.body_bytes.get())
         }
     }
 }
 
-fn verdict(status: Option<CacheStatus>) -> Verdict {
-    match status {
+fn verdict(ex: &Exchange) -> Verdict {
+    match ex.upstream.cache_status {
+        None if ex.upstream.status.is_some() => Verdict::Passed,
         None => Verdict::Unasked,
         Some(CacheStatus::Hit) => Verdict::Hit,
         Some(CacheStatus::Stale) => Verdict::Stale,

@@ -15,7 +15,8 @@ pub use larder_store::{BOUNDS_MICROS, TimeSums};
 pub use times::Times;
 pub use tls::{TlsSums, TlsTraffic};
 pub use traffic::{
-    CacheSums, CacheTraffic, FROM_CACHE, FROM_ORIGIN, Finished, Traffic, TrafficSums, VERDICTS, Verdict, VerdictSums,
+    CacheSums, CacheTraffic, FROM_CACHE, FROM_ORIGIN, Finished, MISSED, Traffic, TrafficSums, VERDICTS, Verdict,
+    VerdictSums,
 };
 
 /// The counts of each worker.

@@ -10,7 +10,7 @@ use super::tls::{TlsSums, TlsTraffic};
 /// What the cache said about a request, as `$upstream_cache_status` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing: it was not asked.
+    /// Nothing: it was not asked, nor was an origin.
     Unasked,
     /// `HIT`.
     Hit,
@@ -26,10 +26,12 @@ pub enum Verdict {
     Expired,
     /// `BYPASS`.
     Bypass,
+    /// Nothing: it was not asked, and an origin has answered.
+    Passed,
 }
 
 /// All of them, in the order of their counts, with their names.
-pub const VERDICTS: [(Verdict, &str); 8] = [
+pub const VERDICTS: [(Verdict, &str); 9] = [
     (Verdict::Unasked, "none"),
     (Verdict::Hit, "hit"),
     (Verdict::Stale, "stale"),
@@ -38,12 +40,15 @@ pub const VERDICTS: [(Verdict, &str); 8] = [
     (Verdict::Miss, "miss"),
     (Verdict::Expired, "expired"),
     (Verdict::Bypass, "bypass"),
+    (Verdict::Passed, "pass"),
 ];
 
 /// The verdicts of pages that came from a cache.
 pub const FROM_CACHE: [Verdict; 4] = [Verdict::Hit, Verdict::Stale, Verdict::Updating, Verdict::Revalidated];
-/// The verdicts of pages that came from an origin.
-pub const FROM_ORIGIN: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
+/// The verdicts of pages that a cache was asked for, and that came from an origin.
+pub const MISSED: [Verdict; 3] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass];
+/// The verdicts of all that came from an origin.
+pub const FROM_ORIGIN: [Verdict; 4] = [Verdict::Miss, Verdict::Expired, Verdict::Bypass, Verdict::Passed];
 
 /// A request that is over.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::counts::{CacheSums, FROM_CACHE, FROM_ORIGIN, TimeSums, TlsSums, Verdict};
+use crate::counts::{CacheSums, FROM_CACHE, FROM_ORIGIN, MISSED, TimeSums, TlsSums, Verdict};
 use crate::stats::Sums;
 
 /// What was counted until a moment.
@@ -123,14 +123,14 @@ impl<'a> Span<'a> {
 
     /// Responses for which a cache was asked, in a second.
     pub fn asked_per_second(&self) -> Option<f64> {
-        self.per_second(|point| responses(point, &FROM_CACHE) + responses(point, &FROM_ORIGIN))
+        self.per_second(|point| responses(point, &FROM_CACHE) + responses(point, &MISSED))
     }
 
     /// The share of these that came from the cache; `None` if there were none.
     pub fn share(&self) -> Option<f64> {
-        let (cache, origin) =
-            (self.grown(|point| responses(point, &FROM_CACHE)), self.grown(|point| responses(point, &FROM_ORIGIN)));
-        (cache + origin > 0).then(|| cache as f64 / (cache + origin) as f64)
+        let (cache, missed) =
+            (self.grown(|point| responses(point, &FROM_CACHE)), self.grown(|point| responses(point, &MISSED)));
+        (cache + missed > 0).then(|| cache as f64 / (cache + missed) as f64)
     }
 
     /// Within what time this share of the answers from the cache began, seconds.
@@ -179,6 +179,8 @@ mod tests {
         point.verdicts[Verdict::Miss as usize].responses = misses;
         point.verdicts[Verdict::Miss as usize].times.buckets[12] = misses;
         point.verdicts[Verdict::Unasked as usize].responses = 1000;
+        point.verdicts[Verdict::Passed as usize].responses = 10 * misses;
+        point.verdicts[Verdict::Passed as usize].times.buckets[12] = 10 * misses;
         point
     }
 

@@ -343,7 +343,8 @@ fn what_is_larders_own_is_told_beside_it() {
     let (_origin, site) = start();
     assert_eq!(told(&site, "/api/larder"), json!([1]));
     let latency = told(&site, "/api/larder/1/latency");
-    assert_eq!((&latency["cache"]["count"], &latency["origin"]["count"]), (&json!(1), &json!(3)), "{latency}");
+    assert_eq!((&latency["cache"]["count"], &latency["origin"]["count"]), (&json!(1), &json!(4)), "{latency}");
+    assert_eq!(latency["verdicts"]["pass"]["count"], 1, "what comes from an origin where there is no cache: {latency}");
     let bounds = latency["bounds"].as_array().unwrap().len();
     assert_eq!(latency["origin"]["buckets"].as_array().unwrap().len(), bounds + 1);
     assert!(latency["cache"]["p50"].as_f64() > Some(0.0) && latency["cache"]["p99"].as_f64() < Some(10.0), "{latency}");
