@@ -65,6 +65,11 @@ pub struct Keeping {
 }
 
 impl Keeping {
+    /// Nothing, but that so many configurations were served before.
+    pub fn after(configurations: u32) -> Self {
+        Self { generation: configurations.into(), ..Self::default() }
+    }
+
     /// Certificates that larder orders itself.
     pub fn issued(&self) -> &AllIssued {
         &self.tls.issued

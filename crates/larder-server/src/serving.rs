@@ -52,6 +52,8 @@ pub struct ServingOptions {
     pub workers: usize,
     /// How many processes have died that served before this one.
     pub respawned: u32,
+    /// How many configurations were served before this one, by them.
+    pub reloads: u32,
     /// Where transactions are told.
     pub log: Arc<Hub>,
     /// Where questions about what is done are asked.
@@ -111,7 +113,7 @@ impl Serving {
         descriptors: Descriptors,
         options: ServingOptions,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let mut keeping = Keeping::default();
+        let mut keeping = Keeping::after(options.reloads);
         let site = Arc::new(assemble::assemble(&config, material, &mut keeping)?);
         let mut shared = Shared::default();
         shared.workers.log = options.log;

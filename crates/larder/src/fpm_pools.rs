@@ -109,6 +109,7 @@ mod tests {
         let message = crate::control::Configure {
             workers: 1,
             respawned: 0,
+            reloads: 0,
             account: None,
             surroundings: configuration.surroundings.clone(),
             files: Vec::new(),

@@ -93,11 +93,20 @@ pub enum How {
 /// full for a long time after a rush.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
+/// What has been before a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Past {
+    /// How many serving processes have died.
+    pub deaths: u32,
+    /// How many configurations have replaced the first one.
+    pub reloads: u32,
+}
+
 impl Process {
-    /// Starts a process and sends it `generation`, with the number of its workers, and of processes that have died. It will answer whether it serves it.
+    /// Starts a process and sends it `generation`, with the number of its workers, and what was before it. It will answer whether it serves it.
     pub async fn start(
         generation: &Generation,
-        (workers, respawned): (usize, u32),
+        (workers, past): (usize, Past),
         terminal: Terminal,
         told_at: ToldAt<'_>,
     ) -> Result<Process, ProcessError> {
@@ -123,7 +132,7 @@ impl Process {
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
         let mut process =
             Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
-        match process.configure(generation, (workers, respawned), told_at).await {
+        match process.configure(generation, (workers, past), told_at).await {
             // If it has died already, it is reaped and reported like any other.
             Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
             Err(error) => {
@@ -139,7 +148,7 @@ impl Process {
     pub async fn configure(
         &mut self,
         generation: &Generation,
-        (workers, respawned): (usize, u32),
+        (workers, past): (usize, Past),
         told_at: ToldAt<'_>,
     ) -> Result<(), ProcessError> {
         let configuration = &generation.configuration;
@@ -147,7 +156,8 @@ impl Process {
         let listeners = generation.listeners.iter();
         let configure = Configure {
             workers: count(workers),
-            respawned,
+            respawned: past.deaths,
+            reloads: past.reloads,
             account: generation.account.clone(),
             surroundings: configuration.surroundings.clone(),
             files: Vec::new(),

@@ -149,6 +149,7 @@ impl Prepared {
         let options = ServingOptions {
             workers,
             respawned: 0,
+            reloads: 0,
             log: Arc::default(),
             desk: ask_socket::serve(asked.map(OwnedFd::from)),
         };

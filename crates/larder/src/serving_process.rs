@@ -74,7 +74,7 @@ async fn told_to_end(signals: &mut Signals) {
 fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, String> {
     let one_line = |failure: CallFailed| format!("larder: [emerg] {failure}\n");
     let workers = usize::try_from(configure.workers).unwrap_or(usize::MAX);
-    let respawned = configure.respawned;
+    let (respawned, reloads) = (configure.respawned, configure.reloads);
     if let Some(account) = &configure.account {
         account.become_it().map_err(one_line)?;
     }
@@ -88,7 +88,7 @@ fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, Stri
             .map_err(|error| one_line(CallFailed::on("chdir", folder.display(), error)))?;
     }
     let (log, desk) = (transaction_log::hub(&configuration.config, log_socket), ask_socket::serve(ask_socket));
-    let options = ServingOptions { workers, respawned, log, desk };
+    let options = ServingOptions { workers, respawned, reloads, log, desk };
     Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
         .map_err(|diagnostics| configuration.render(&diagnostics))
 }

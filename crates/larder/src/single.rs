@@ -101,7 +101,7 @@ impl Single {
         let (ask_socket, asked) = ask_socket::listen(&configuration.pid_path(), log).unzip();
         let log_of_transactions = transaction_log::hub(&configuration.config, listener.map(OwnedFd::from));
         let desk = ask_socket::serve(asked.map(OwnedFd::from));
-        let options = ServingOptions { workers, respawned: 0, log: log_of_transactions, desk };
+        let options = ServingOptions { workers, respawned: 0, reloads: 0, log: log_of_transactions, desk };
         let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
         let log = Log::new(generation.sinks(), Console::Quiet);

@@ -27,7 +27,7 @@ use crate::log::{Console, Log};
 use crate::logs;
 use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
-use crate::process::{Ended, Process, Standing, Terminal, ToldAt};
+use crate::process::{Ended, Past, Process, Standing, Terminal, ToldAt};
 use crate::signals::{Received, Signals};
 use crate::tell_socket::TellSocket;
 use crate::transaction_log;
@@ -81,8 +81,7 @@ struct Supervisor {
     log: Log,
     /// The number of worker threads. It never changes, because each worker has its own sockets.
     workers: usize,
-    /// How many serving processes have died.
-    deaths: u32,
+    past: Past,
     current: Generation,
     /// A reload that the serving process has not answered.
     pending: Option<Generation>,
@@ -149,7 +148,7 @@ impl Supervisor {
             invocation,
             log: Log::new(Vec::new(), Console::Quiet),
             workers,
-            deaths: 0,
+            past: Past::default(),
             current,
             pending: None,
             reload_again: false,
@@ -254,6 +253,7 @@ impl Supervisor {
         if let Some(pending) = self.pending.take() {
             self.neighbours.remove_unix(&self.current.listeners, &pending.listeners);
             let old = std::mem::replace(&mut self.current, pending);
+            self.past.reloads = self.past.reloads.saturating_add(1);
             self.adopt(&old.configuration);
             self.log.write(LogLevel::Notice, "the new configuration holds");
         }
@@ -385,10 +385,11 @@ impl Supervisor {
         let Some(process) = &mut self.process else {
             self.neighbours.remove_unix(&self.current.listeners, &generation.listeners);
             let old = std::mem::replace(&mut self.current, generation);
+            self.past.reloads = self.past.reloads.saturating_add(1);
             self.adopt(&old.configuration);
             return self.start_process().await;
         };
-        match process.configure(&generation, (self.workers, self.deaths), ToldAt::default()).await {
+        match process.configure(&generation, (self.workers, self.past), ToldAt::default()).await {
             Ok(()) => self.pending = Some(generation),
             Err(error) => {
                 self.neighbours.remove_unix(&generation.listeners, &self.current.listeners);
@@ -532,7 +533,7 @@ impl Supervisor {
     async fn start_process(&mut self) {
         self.restart.at = None;
         let [log, ask] = [&self.log_socket, &self.ask_socket].map(|it| it.as_ref().map(|(_, listener)| listener));
-        match Process::start(&self.current, (self.workers, self.deaths), self.terminal, ToldAt { log, ask }).await {
+        match Process::start(&self.current, (self.workers, self.past), self.terminal, ToldAt { log, ask }).await {
             Ok(process) => {
                 let started = format!("start worker process {}", process.id());
                 self.log.write(LogLevel::Notice, &started);
@@ -612,7 +613,7 @@ impl Supervisor {
         if self.phase == Phase::Starting {
             return self.fail();
         }
-        self.deaths = self.deaths.saturating_add(1);
+        self.past.deaths = self.past.deaths.saturating_add(1);
         self.restart = self.restart.after(age, Instant::now());
     }
 }

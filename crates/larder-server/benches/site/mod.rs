@@ -66,7 +66,7 @@ impl Site {
             config,
             &material(blocks),
             descriptors,
-            ServingOptions { workers: 1, respawned: 0, log: Default::default(), desk: Default::default() },
+            ServingOptions { workers: 1, respawned: 0, reloads: 0, log: Default::default(), desk: Default::default() },
         );
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
         Self { serving: Some(serving), ports, bytes, cache }

@@ -18,7 +18,8 @@ use crate::metrics;
 use super::{Shape, Wrong, named, now, timestamp};
 
 /// What there is.
-const ROOTS: [&str; 9] = ["caches", "hour", "latency", "memory", "now", "origins", "process", "status_zones", "why"];
+const ROOTS: [&str; 11] =
+    ["caches", "explain", "hour", "latency", "live", "memory", "now", "origins", "process", "status_zones", "why"];
 
 /// What is at a path.
 pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
@@ -194,8 +195,8 @@ fn gate(status: &GateStatus) -> Value {
 /// A group of origins: a php-fpm, say.
 fn origin(group: &Arc<Group>, cx: &Cx) -> Value {
     let seconds = |time: Duration| time.as_secs_f64();
-    let servers = group.servers(Instant::now());
     let is_sick = cx.site().origins.is_sick(group);
+    let servers = group.servers(Instant::now());
     let servers = servers.iter().map(|of| {
         json!({
             "address": of.server.address.to_string(),

@@ -33,6 +33,8 @@ pub struct Configure {
     pub workers: u32,
     /// How many serving processes have died before this one.
     pub respawned: u32,
+    /// How many configurations have replaced the first one.
+    pub reloads: u32,
     /// The account to change to before serving.
     pub account: Option<Account>,
     /// How the files are to be read.
@@ -136,6 +138,7 @@ impl Writer {
     fn configure(&mut self, configure: &Configure) {
         self.number(configure.workers);
         self.number(configure.respawned);
+        self.number(configure.reloads);
         self.option(&configure.account, |to, account| {
             to.bytes(account.name.as_bytes());
             to.number(account.uid);
@@ -223,6 +226,7 @@ impl<'a> Reader<'a> {
         Ok(Configure {
             workers: self.number()?,
             respawned: self.number()?,
+            reloads: self.number()?,
             account: self.option(|from| {
                 Ok(Account {
                     name: from.text()?,
@@ -348,6 +352,7 @@ pub mod tests {
         let configure = Configure {
             workers: 4,
             respawned: 2,
+            reloads: 3,
             account: Some(Account { name: "www".to_owned(), uid: 33, gid: 34, binds_anywhere: true }),
             surroundings: surroundings.clone(),
             files: vec![("/etc/a.conf".into(), b"\xff;".to_vec()), ("/etc/b".into(), Vec::new())],
@@ -363,6 +368,7 @@ pub mod tests {
         let bare = Configure {
             workers: 1,
             respawned: 0,
+            reloads: 0,
             account: None,
             surroundings: Surroundings { globals: None, is_root: false, error_log: DefaultLog::Stderr, ..surroundings },
             files: Vec::new(),

@@ -179,7 +179,8 @@ impl Prepared {
         let files = logs::open_all(&logs::files(&configuration.config), Links::All);
         let files = files.map_err(|failure| failure.to_string())?;
         let descriptors = Descriptors { listeners: vec![(believed, vec![socket])], logs: files };
-        let serving = ServingOptions { workers: 1, respawned: 0, log: Arc::default(), desk: ask_socket::serve(None) };
+        let serving =
+            ServingOptions { workers: 1, respawned: 0, reloads: 0, log: Arc::default(), desk: ask_socket::serve(None) };
         let mut server = Server::start(configuration.config.clone(), &configuration.material, descriptors, serving)
             .map_err(|diagnostics| configuration.reject(&diagnostics).rendered)?;
         eprintln!(

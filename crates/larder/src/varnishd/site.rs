@@ -181,7 +181,7 @@ impl Site {
             }
             None => {
                 let (log, desk) = (Arc::clone(&self.fixed.transactions), Arc::clone(&self.fixed.desk));
-                let options = ServingOptions { workers: self.workers, respawned: 0, log, desk };
+                let options = ServingOptions { workers: self.workers, respawned: 0, reloads: 0, log, desk };
                 let server = Server::start(config, &configuration.material, descriptors, options)
                     .map_err(|diagnostics| configuration.reject(&diagnostics))?;
                 self.server = Some(server);

@@ -166,10 +166,16 @@ fn every_path_of_plus_has_its_form() {
         told(&site, "/api/9"),
         json!(["nginx", "processes", "connections", "slabs", "http", "resolvers", "ssl", "workers"])
     );
-    // Each name in a list is the path of something.
+    // Each name in a list is the path of something; a stream and an explanation are no JSON.
     for folder in ["/api/9", "/api/9/http", "/api/larder/1"] {
-        for name in told(&site, folder).as_array().unwrap() {
-            told(&site, &format!("{folder}/{}", name.as_str().unwrap()));
+        for name in told(&site, folder).as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
+            match name {
+                "live" | "explain" => {
+                    let path = format!("{folder}/{name}?url=http://site.test/page");
+                    assert_eq!(site.ask("HEAD", &path, "").status, 200, "{path}");
+                }
+                name => drop(told(&site, &format!("{folder}/{name}"))),
+            }
         }
     }
 }
@@ -384,13 +390,6 @@ fn the_admin_port_tells_it_too() {
 }
 
 #[test]
-fn handshakes_are_counted() {
-    let (site, tls) = tls_site(
-        "server { listen 127.0.0.1:{PORT} ssl; ssl_certificate site.crt; ssl_certificate_key site.key;
-            ssl_protocols TLSv1.3; status_zone safe; server_name site.test;
-            location / { return 200 ok; } location /api { larder_status; } }",
-    );
-#[test]
 fn pages_of_other_sites_are_told_nothing() {
     let (_origin, site) = start();
     let ask = |admin: bool, host: &str, fields: &str| {
@@ -413,6 +412,13 @@ fn pages_of_other_sites_are_told_nothing() {
     assert_eq!(refused.field("Cache-Control"), Some("no-store"));
 }
 
+#[test]
+fn handshakes_are_counted() {
+    let (site, tls) = tls_site(
+        "server { listen 127.0.0.1:{PORT} ssl; ssl_certificate site.crt; ssl_certificate_key site.key;
+            ssl_protocols TLSv1.3; status_zone safe; server_name site.test;
+            location / { return 200 ok; } location /api { larder_status; } }",
+    );
     assert_eq!(body(&site, &tls), "ok");
     let is_refused = |tls: &Tls| {
         let answer = Client::connect_tls(site.setup().address(), tls).map_err(|_| ()).and_then(|mut client| {
@@ -443,4 +449,12 @@ fn processes_that_died_are_counted() {
     signal_to(process, Signal::Kill).unwrap();
     site.wait_for_log(&format!("worker process {process} exited on signal 9"));
     assert_eq!(told(&site, "/api/9/processes"), json!({ "respawned": 1 }));
+    let generation = || told(&site, "/api/9/nginx")["generation"].as_u64();
+    assert_eq!(generation(), Some(1));
+    site.reload();
+    eventually("the second configuration", || generation() == Some(2));
+    let process = site.serving_process();
+    signal_to(process, Signal::Kill).unwrap();
+    site.wait_for_log(&format!("worker process {process} exited on signal 9"));
+    assert_eq!(generation(), Some(2), "the supervisor has loaded two");
 }
