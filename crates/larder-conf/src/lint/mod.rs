@@ -16,6 +16,7 @@ mod idle;
 mod key;
 mod logins;
 mod open_purge;
+mod open_status;
 mod overwritten;
 mod pattern;
 mod purge;
@@ -42,6 +43,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     logins::lint(http, &cached, &mut found);
     purge::lint(http, &cached, &mut found);
     open_purge::lint(http, &mut found);
+    open_status::lint(http, &mut found);
     redirected::lint(http, &cached, &mut found);
     unbuffered::lint(http, &cached, &mut found);
     idle::lint(http, &mut found);

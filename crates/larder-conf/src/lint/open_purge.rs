@@ -24,7 +24,8 @@ pub(super) fn lint(http: &Http, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn is_of_this_machine(server: &Server) -> bool {
+/// Whether nobody beyond this machine and its network reaches a server.
+pub(super) fn is_of_this_machine(server: &Server) -> bool {
     server.listens.iter().all(|listen| match &listen.address {
         ListenAddress::Tcp(address) => match address.ip() {
             IpAddr::V4(address) => address.is_loopback() || address.is_private(),
@@ -34,7 +35,8 @@ fn is_of_this_machine(server: &Server) -> bool {
     })
 }
 
-fn is_closed(location: &Location) -> bool {
+/// Whether a location keeps somebody out.
+pub(super) fn is_closed(location: &Location) -> bool {
     let access = &location.settings.access;
     access.rules.iter().any(|rule| !rule.allow)
         || access.auth_basic.is_some()
@@ -62,18 +64,22 @@ fn is_asked(location: &Location) -> bool {
 
 /// Warns of a `*_cache_purge` that says not who may, where nothing else does.
 fn by_directive(server: &Server, location: &Location, sources: &Sources, found: &mut Vec<Diagnostic>) {
-    let returns = |script: &[Rewrite]| script.iter().any(|step| matches!(step, Rewrite::Return { .. }));
-    let is_out_of_reach = location.internal
-        || matches!(location.matcher, Matcher::Named(_))
-        || location.limit_except.is_some()
-        || server.tls.verify_client != VerifyClient::Off
-        || returns(&server.script)
-        || has_secret(&location.matcher);
+    let is_out_of_reach =
+        is_out_of_reach(server, location) || location.limit_except.is_some() || has_secret(&location.matcher);
     if is_out_of_reach || asks_who(&server.script, sources) || asks_who(&location.script, sources) {
         return;
     }
     let Some(Open { span, label, help }) = open_form(location, sources) else { return };
     found.push(*Diagnostic::warning("everybody may purge here: nothing says who").at(span).label(label).help(help));
+}
+
+/// Whether no request of a stranger gets to a location.
+pub(super) fn is_out_of_reach(server: &Server, location: &Location) -> bool {
+    let returns = |script: &[Rewrite]| script.iter().any(|step| matches!(step, Rewrite::Return { .. }));
+    location.internal
+        || matches!(location.matcher, Matcher::Named(_))
+        || server.tls.verify_client != VerifyClient::Off
+        || returns(&server.script)
 }
 
 /// A purge that lets all in.
@@ -116,7 +122,7 @@ fn open_form(location: &Location, sources: &Sources) -> Option<Open> {
 }
 
 /// Whether a script keeps somebody out by more than the address of the page.
-fn asks_who(script: &[Rewrite], sources: &Sources) -> bool {
+pub(super) fn asks_who(script: &[Rewrite], sources: &Sources) -> bool {
     let mut is_asked = false;
     each_step(script, &mut |step| {
         let Rewrite::If { condition, script, .. } = step else { return };
@@ -128,7 +134,7 @@ fn asks_who(script: &[Rewrite], sources: &Sources) -> bool {
 }
 
 /// Whether a location has a name that cannot be guessed.
-fn has_secret(matcher: &Matcher) -> bool {
+pub(super) fn has_secret(matcher: &Matcher) -> bool {
     let name = match matcher {
         Matcher::Prefix { path, .. } | Matcher::Exact(path) => path,
         Matcher::Regex(pattern) => &pattern.source,

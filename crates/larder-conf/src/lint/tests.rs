@@ -1,4 +1,5 @@
 mod purges;
+mod status;
 mod stores;
 
 use std::path::Path;
