@@ -10,7 +10,7 @@ mod hub;
 mod open;
 mod socket;
 
-pub use hub::{Hub, Settings, TagSet};
+pub use hub::{Hub, LISTENERS_MAX, Settings, TagSet};
 pub use larder_conf::Plain;
 pub use open::{Audience, Fact, Facts, Note, Open, Shown};
 pub use socket::serve;

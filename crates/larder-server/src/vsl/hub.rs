@@ -102,7 +102,7 @@ struct Waiting {
 /// What waits for a listener that is slow, at most. It is a second of a busy server.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// How many may listen at once.
-const LISTENERS_MAX: usize = 16;
+pub const LISTENERS_MAX: usize = 16;
 /// Who takes nothing for longer loses its place to another.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How many bytes of what is kept a reader is given at once: what it holds then stays in memory.

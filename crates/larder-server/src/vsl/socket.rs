@@ -134,6 +134,10 @@ fn tell_kept(stream: &mut UnixStream, hub: &Hub) -> io::Result<()> {
         batch.frames.iter().try_for_each(|frame| stream.write_all(frame))?;
         wanted.start = batch.next;
     }
+    tell_end(stream)
+}
+
+fn tell_end(stream: &mut UnixStream) -> io::Result<()> {
     let mut end = Vec::new();
     Frame::append_end(&mut end);
     stream.write_all(&end)
@@ -148,7 +152,11 @@ fn tell_lost(stream: &mut UnixStream, lost: u64) -> io::Result<()> {
 fn tell_what_comes(mut stream: UnixStream, hub: &Arc<Hub>) -> io::Result<()> {
     let hung_up = stream.try_clone()?;
     let hang_up = move || drop(hung_up.shutdown(Shutdown::Both));
-    let Some(queue) = hub.listen(Some(Box::new(hang_up)), Instant::now()) else { return Ok(()) };
+    let Some(queue) = hub.listen(Some(Box::new(hang_up)), Instant::now()) else {
+        // What comes has no end: it says that no place is left.
+        stream.write_all(GREETING)?;
+        return tell_end(&mut stream);
+    };
     // A listener says nothing more: what is read is its end, which ends a queue that nothing comes to.
     let watched = stream.try_clone()?;
     watched.set_read_timeout(None)?;
@@ -183,7 +191,7 @@ const SAID_BYTES_MAX: u64 = 1024;
 mod tests {
     use larder_vsl::{Kind, Reader, Tag};
 
-    use super::super::hub::Settings;
+    use super::super::hub::{LISTENERS_MAX, Settings};
     use super::super::open::Open;
     use super::*;
 
@@ -241,6 +249,22 @@ mod tests {
         silent[1].write_all(&[Asked::Kept as u8]).unwrap();
         let mut reader = Reader::new(&silent[1]).unwrap();
         assert_eq!(vxid(reader.next_frame().unwrap()), Some(1));
+    }
+
+    #[test]
+    fn who_finds_no_place_is_told_so() {
+        let hub = Hub::new(Settings::default());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        serve(UnixListener::bind(&path).unwrap(), Arc::clone(&hub)).unwrap();
+        let listen = || {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(&[Asked::Coming as u8]).unwrap();
+            // It is greeted when it has its place.
+            Reader::new(stream).unwrap()
+        };
+        let _seated: Vec<_> = (0..LISTENERS_MAX).map(|_| listen()).collect();
+        assert!(matches!(listen().next_frame().unwrap(), Some(Frame::End)));
     }
 
     #[test]

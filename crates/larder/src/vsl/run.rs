@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_server::clock;
+use larder_server::vsl::LISTENERS_MAX;
 use larder_vsl::{Asked, Filter, Frame, FrameError, Group, Grouping, Groups, Query, QueryError};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -75,6 +76,9 @@ pub enum RunError {
     /// It broke off.
     #[error("the log breaks off: what was in front of that is shown")]
     Torn,
+    /// As many listen as may.
+    #[error("{LISTENERS_MAX} others listen to this log already: end one of them")]
+    Full,
     /// Where it is written to.
     #[error("{name} cannot be written {}", Reason(source))]
     Output {
@@ -192,12 +196,14 @@ impl<F: Form> Runner<'_, F> {
     /// Shows what comes, until there is enough of it or it ends.
     fn read(&mut self, mut source: Source) -> Result<(), RunError> {
         let mut is_complete = matches!(self.reading.place, Place::File(_));
+        let is_live = matches!(self.reading.place, Place::Server(_)) && !self.reading.kept;
         loop {
             while let Some(frame) = source.next_frame()? {
                 let now = clock::steady();
                 match frame {
                     Frame::Transaction(transaction) => self.groups.add(transaction, now),
                     Frame::Lost(count) => self.lose(count),
+                    Frame::End if is_live => return Err(RunError::Full),
                     Frame::End => is_complete = true,
                 }
                 self.groups.pass_time(now);
@@ -218,7 +224,6 @@ impl<F: Form> Runner<'_, F> {
             if goes_on {
                 continue;
             }
-            let is_live = matches!(self.reading.place, Place::Server(_)) && !self.reading.kept;
             self.groups.flush();
             if self.show()?.is_ended() {
                 return Ok(());
