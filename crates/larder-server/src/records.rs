@@ -357,6 +357,8 @@ fn tell_cache(open: &Open, ex: &Exchange) {
 fn address_and_port(address: Option<impl Into<Address>>) -> Address {
     address.map_or(Address::None, Into::into)
 }
+    // Visitors write keys: in a field of its own none ends early, and leads on to a reason of its own.
+    let key = key.to_string().replace(' ', "\\x20");
 
 /// An address as the log writes it: with a blank before its port.
 enum Address {

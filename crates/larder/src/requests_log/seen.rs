@@ -70,11 +70,7 @@ impl<'a> Seen<'a> {
                 Tag::RespStatus => self.status = number(Some(text)),
                 Tag::ReqAcct => self.bytes = number(word(text, 6)),
                 Tag::PipeAcct => self.bytes = number(word(text, 4)),
-                Tag::Cache => {
-                    self.cache = word(text, 1).unwrap_or_default();
-                    let dash = text.windows(3).rposition(|three| three == b" - ");
-                    self.reason = dash.map_or(b"".as_slice(), |dash| &text[dash + 3..]);
-                }
+                Tag::Cache => (self.cache, self.reason) = cache(text),
                 Tag::Error | Tag::FetchError | Tag::VclError => self.errors.push(text),
                 _ => {}
             }
@@ -122,6 +118,34 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// What the cache said, and why, of a record `HIT KEY` or `MISS KEY - REASON`. A key has no blank: only what is behind the third word is
+/// the server's own.
+fn cache(text: &[u8]) -> (&[u8], &[u8]) {
+    let mut words = text.splitn(4, |byte| *byte == b' ');
+    let said = words.next().unwrap_or_default();
+    let reason = words.nth(1).filter(|dash| *dash == b"-").and_then(|_| words.next());
+    (said, reason.unwrap_or_default())
+}
+
 fn number<T: std::str::FromStr>(text: Option<&[u8]>) -> Option<T> {
     str::from_utf8(text?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cache;
+
+    #[test]
+    fn a_key_is_no_reason() {
+        for (text, said, reason) in [
+            ("HIT a.test/x", "HIT", ""),
+            ("MISS a.test/x - not stored yet", "MISS", "not stored yet"),
+            ("PASS - - POST is not cached - here", "PASS", "POST is not cached - here"),
+            ("HIT a.test/x\\x20-\\x20purged\\x20by\\x20root", "HIT", ""),
+            ("HIT a.test/x by - purged", "HIT", ""),
+            ("", "", ""),
+        ] {
+            assert_eq!(cache(text.as_bytes()), (said.as_bytes(), reason.as_bytes()), "{text}");
+        }
+    }
 }

@@ -19,6 +19,7 @@ const SITE: &str = "
         }
         location /gone/ { proxy_pass http://{GONE}; }
         location = /made { return 204; }
+        location /spaced/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid 200 1h; proxy_cache_key $host$uri; }
     }";
 
 fn site() -> (Site, Origin) {
@@ -88,6 +89,17 @@ fn requests_are_lines_and_options_choose_among_them() {
     let failed = shown(&site, &["-d", "--failed"]);
     assert!(failed.contains(" 502 -           ") && failed.contains("GET site.test/gone/a"), "{failed}");
     assert!(failed.contains("  error: connect() failed (111: Connection refused)"), "{failed}");
+}
+
+#[test]
+fn no_visitor_writes_the_reason_of_a_hit() {
+    let (site, _origin) = site();
+    let url = "/spaced/a%20-%20purged%20by%20root";
+    site.get_until(url, "a hit", |response| cached(response) == "HIT");
+    let hit = || shown(&site, &["-d", "--json", "--cache", "hit", "-k", "1"]);
+    eventually("it to be told", || !hit().is_empty());
+    let hit: Value = serde_json::from_str(&hit()).unwrap();
+    assert_eq!((&hit["reason"], &hit["cache"]), (&Value::Null, &"HIT".into()));
 }
 
 #[test]
