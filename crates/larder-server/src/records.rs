@@ -39,6 +39,9 @@ pub fn garbage(bytes: &[u8], error: &HeadError, ex: &mut Exchange, cx: &Cx) {
             }
             let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
             open.say(Tag::HttpGarbage, format_args!("{}", Shown(line)));
+            if let Some(host) = ex.asked.head.fields.get_known(Known::Host).filter(|_| !cx.server(ex).takes_raw) {
+                open.header(Tag::ReqHeader, b"Host", host);
+            }
         }
     }
 }
@@ -324,6 +327,10 @@ fn finish(ex: &mut Exchange, cx: &Cx) {
         tell_response(&open, ex);
     }
     if !cx.server(ex).takes_raw {
+        if ex.tally.sent.0 == 0 && !ex.is_sub() && ex.reply.status > 0 && open.note_status(ex.reply.status) {
+            // No response has gone out: it has the status that the access log tells, such as 444 and 499.
+            open.say(Tag::RespStatus, format_args!("{}", ex.reply.status));
+        }
         tell_cache(&open, ex);
     }
     open.stamp("Resp");
@@ -350,6 +357,8 @@ fn tell_cache(open: &Open, ex: &Exchange) {
     let (status, why) = (ex.upstream.cache_status, ex.upstream.cache_detail.words());
     let Some(status) = status.map(|status| status.name()).or((!why.is_empty()).then_some("PASS")) else { return };
     let key = if ex.upstream.cache_key.is_empty() { Shown(b"-") } else { Shown(&ex.upstream.cache_key) };
+    // Visitors write keys: in a field of its own none ends early, and leads on to a reason of its own.
+    let key = key.to_string().replace(' ', "\\x20");
     let dash = if why.is_empty() { "" } else { " - " };
     open.say(Tag::Cache, format_args!("{status} {key}{dash}{why}"));
 }
@@ -357,8 +366,6 @@ fn tell_cache(open: &Open, ex: &Exchange) {
 fn address_and_port(address: Option<impl Into<Address>>) -> Address {
     address.map_or(Address::None, Into::into)
 }
-    // Visitors write keys: in a field of its own none ends early, and leads on to a reason of its own.
-    let key = key.to_string().replace(' ', "\\x20");
 
 /// An address as the log writes it: with a blank before its port.
 enum Address {

@@ -76,17 +76,17 @@ fn append_text(seen: &Seen<'_>, zone: &TimeZone, has_colours: bool, out: &mut Ve
     put(&seen.bytes.map_or_else(|| "-".to_owned(), size), 6, None);
     for (text, space) in [(seen.client, b" ".as_slice()), (seen.method, b" "), (seen.host, b""), (seen.url, b"")] {
         let shown: &[u8] = if text.is_empty() && !space.is_empty() { b"-" } else { text };
-        quote::append(shown, Quoting::Hexadecimal, out);
+        quote::append(shown, Quoting::Unquoted, out);
         out.extend_from_slice(space);
     }
     if !seen.reason.is_empty() {
         out.extend_from_slice(b"  (");
-        quote::append(seen.reason, Quoting::Hexadecimal, out);
+        quote::append(seen.reason, Quoting::Unquoted, out);
         out.push(b')');
     }
     if let Some((origin, took)) = seen.origin {
         out.extend_from_slice(b"  origin ");
-        quote::append(origin, Quoting::Hexadecimal, out);
+        quote::append(origin, Quoting::Unquoted, out);
         if let Some(took) = took {
             out.push(b' ');
             out.extend_from_slice(duration(took).as_bytes());
@@ -94,7 +94,7 @@ fn append_text(seen: &Seen<'_>, zone: &TimeZone, has_colours: bool, out: &mut Ve
     }
     for error in &seen.errors {
         out.extend_from_slice(b"  error: ");
-        quote::append(error, Quoting::Hexadecimal, out);
+        quote::append(error, Quoting::Unquoted, out);
     }
 }
 

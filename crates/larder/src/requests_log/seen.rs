@@ -34,6 +34,8 @@ pub struct Seen<'a> {
     pub origin: Option<(&'a [u8], Option<f64>)>,
     /// What went wrong, in the words of the error log.
     pub errors: Vec<&'a [u8]>,
+    /// What the error log is told beside. Of a request that failed without an error it is why.
+    pub notices: Vec<&'a [u8]>,
 }
 
 /// Looks through a group; `None` if no request of a client led to it.
@@ -47,6 +49,9 @@ pub fn see(group: &Group) -> Option<Seen<'_>> {
             Some(Kind::BeReq) => seen.take_fetch(member),
             _ => {}
         }
+    }
+    if seen.errors.is_empty() && seen.status.is_some_and(|status| status >= 400) {
+        std::mem::swap(&mut seen.errors, &mut seen.notices);
     }
     seen.began.is_some().then_some(seen)
 }
@@ -71,7 +76,11 @@ impl<'a> Seen<'a> {
                 Tag::ReqAcct => self.bytes = number(word(text, 6)),
                 Tag::PipeAcct => self.bytes = number(word(text, 4)),
                 Tag::Cache => (self.cache, self.reason) = cache(text),
+                Tag::HttpGarbage if !is_restart => {
+                    (self.method, self.url) = (word(text, 1).unwrap_or_default(), word(text, 2).unwrap_or_default());
+                }
                 Tag::Error | Tag::FetchError | Tag::VclError => self.errors.push(text),
+                Tag::Notice => self.notices.push(text),
                 _ => {}
             }
             self.handling.take(Record { text, ..record });

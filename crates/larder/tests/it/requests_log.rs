@@ -19,6 +19,7 @@ const SITE: &str = "
         }
         location /gone/ { proxy_pass http://{GONE}; }
         location = /made { return 204; }
+        location = /closed { return 444; }
         location /spaced/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid 200 1h; proxy_cache_key $host$uri; }
     }";
 
@@ -89,6 +90,43 @@ fn requests_are_lines_and_options_choose_among_them() {
     let failed = shown(&site, &["-d", "--failed"]);
     assert!(failed.contains(" 502 -           ") && failed.contains("GET site.test/gone/a"), "{failed}");
     assert!(failed.contains("  error: connect() failed (111: Connection refused)"), "{failed}");
+}
+
+/// Sends a head, and returns what the server answers.
+fn sent(site: &Site, head: &str) -> String {
+    let mut client = site.client();
+    client.send(head.as_bytes()).unwrap();
+    text_of(&client.read_to_end().unwrap())
+}
+
+#[test]
+fn requests_without_a_response_or_without_a_head_are_told_as_in_the_other_logs() {
+    let (site, _origin) = site();
+    let long = "x".repeat(40_000);
+    for (head, status) in [
+        ("GET /closed HTTP/1.1\r\nHost: site.test\r\n\r\n", ""),
+        ("GET /newer HTTP/9.9\r\nHost: site.test\r\n\r\n", "505"),
+        ("GET /field HTTP/1.1\r\nHost: site.test\r\nno field\r\n\r\n", "400"),
+        (&*format!("GET /long?{long} HTTP/1.1\r\nHost: site.test\r\n\r\n"), "414"),
+    ] {
+        let answer = sent(&site, head);
+        assert_eq!(answer.split(' ').nth(1).unwrap_or_default(), status, "{answer}");
+    }
+    let all = || -> Vec<Value> {
+        shown(&site, &["-d", "--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    eventually("all to be told", || all().len() == 4);
+    for (request, (url, status, host, error)) in all().iter().zip([
+        ("/closed", 444, "site.test", ""),
+        ("/newer", 505, "", "client sent invalid version while reading client request line"),
+        ("/field", 400, "site.test", "client sent invalid header line"),
+        ("/long", 414, "", "client sent too long URI while reading client request line"),
+    ]) {
+        assert!(request["url"].as_str().is_some_and(|told| told.starts_with(url)), "{url}: {request}");
+        assert_eq!((&request["status"], &request["method"]), (&status.into(), &"GET".into()), "{request}");
+        assert_eq!(request["host"].as_str().unwrap_or_default(), host, "{request}");
+        assert!(request["errors"].to_string().contains(error), "{request}");
+    }
 }
 
 #[test]
