@@ -411,6 +411,11 @@ pub fn backend_name<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a str> {
 
 /// Whether a stale page may be delivered.
 pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, ex: &Exchange, now: Time) -> bool {
+    let why = match why {
+        // What lets somebody in is stale only where the configuration says so.
+        Why::Gate if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) => Why::Failed(FailKind::Error),
+        Why::Gate | Why::Updating | Why::Failed(_) | Why::Status(_) => why,
+    };
     match &origin.policy {
         Policy::Directives(policy) => directives::may_be_stale(policy, object, why, now),
         Policy::Rfc9111(policy) => rfc9111::may_be_stale(policy, object, why, ex, now),

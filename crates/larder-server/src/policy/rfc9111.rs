@@ -14,6 +14,7 @@ use larder_cache::{KeyRef, Object, Rules, Zone};
 use larder_conf::model::OriginSettings;
 use larder_http::uri::reference;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Time, format_date, list};
+use larder_origin::FailKind;
 
 use crate::context::Cx;
 use crate::exchange::{Cause, Exchange, Part, RequestBody, Slicing};
@@ -139,7 +140,8 @@ pub fn may_be_stale(policy: &Rfc9111Policy, object: &Object, why: Why, ex: &Exch
         Why::Status(500 | 502 | 503 | 504) if by_request => true,
         // `stale-if-error` is about no other failures (RFC 5861 §4).
         Why::Status(501 | 505..) => false,
-        Why::Failed(_) | Why::Status(_) | Why::Updating | Why::Gate => {
+        Why::Gate => directives::may_be_stale(&policy.directives, object, Why::Failed(FailKind::Error), now),
+        Why::Failed(_) | Why::Status(_) | Why::Updating => {
             directives::may_be_stale(&policy.directives, object, why, now)
         }
     }

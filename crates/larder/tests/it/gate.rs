@@ -23,6 +23,7 @@ const SITE: &str = "
         }
         location /by-page { proxy_pass http://app; proxy_read_timeout 1h; error_page 503 @later; }
         location @later { return 503 later; }
+        location /secret { auth_request /cached/auth; proxy_pass http://{ORIGIN}; }
         location /by/ { larder_gate off; proxy_pass http://app; }
         location /api { larder_status; }
         location = /metrics { larder_metrics; }
@@ -163,9 +164,10 @@ fn a_stale_page_takes_the_place_of_an_overflow_unless_it_says_that_it_may_not() 
     let origin = Origin::start().unwrap();
     origin.answer("/cached/strict", Answer::ok("strict").field("Cache-Control", "must-revalidate"));
     let site = start(&origin, "larder_gate 1 queue=0;", "larder_explain_from 127.0.0.1;");
-    for target in ["/cached/page", "/cached/strict"] {
+    for target in ["/cached/page", "/cached/strict", "/cached/auth"] {
         assert_eq!(cached(&site.get(target)), "MISS");
     }
+    assert_eq!(site.get("/secret").status, 200);
     site.get_until("/cached/page", "the page to expire", |response| cached(response) != "HIT");
     site.get_until("/cached/strict", "the page to expire", |response| cached(response) != "HIT");
     // Both are stored anew, and stale when the gate is full.
@@ -178,6 +180,9 @@ fn a_stale_page_takes_the_place_of_an_overflow_unless_it_says_that_it_may_not() 
     assert_eq!(stale.field("X-Larder-Explain"), Some("a stale page, as there was no turn at the gate"));
     let strict = site.get_until("/cached/strict", "the page to expire", |response| cached(response) != "HIT");
     assert_eq!((strict.status, strict.field("Retry-After")), (503, Some("1")));
+    // What lets somebody in has to be fresh.
+    site.get_until("/cached/auth", "the page to expire", |response| cached(response) != "HIT");
+    assert_eq!(site.get("/secret").status, 500);
     let absent = site.get("/cached/absent");
     assert_eq!((absent.status, cached(&absent)), (503, "MISS"));
     assert_eq!(absent.field("X-Larder-Explain"), Some("not cached: no turn at the gate"));
