@@ -24,6 +24,8 @@ pub enum Source<'a> {
         /// Whether connections to it are kept.
         keeps: bool,
     },
+    /// A php-fpm with few children, in larder behind a gate, and their caches.
+    Gate,
     /// Files of these sizes.
     Files(&'a [usize]),
 }
@@ -61,7 +63,7 @@ impl Setup<'_> {
     pub fn suits(&self, kind: Kind) -> bool {
         let varnish_can = match self.source {
             Source::Cache | Source::Origin => !self.front.is_tls(),
-            Source::Php { .. } | Source::Files(_) => false,
+            Source::Php { .. } | Source::Gate | Source::Files(_) => false,
         };
         match kind.vcl_extra() {
             None => true,
@@ -117,6 +119,9 @@ impl Site<'_> {
     /// Writes the configuration of `kind` and adds to `command` what makes the server use it in the foreground.
     pub fn configure(&self, kind: Kind, command: &mut Command) -> Result<(), LoadError> {
         let (name, text) = match kind {
+            Kind::Larder if self.setup.source == Source::Gate => {
+                ("nginx.conf", self.nginx_conf(&self.stock(), &gated())?)
+            }
             Kind::Nginx | Kind::Larder | Kind::LarderOld => ("nginx.conf", self.nginx_conf(&self.stock(), "")?),
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
@@ -157,7 +162,7 @@ impl Site<'_> {
         // Connections to origins count too.
         let all = match setup.source {
             Source::Cache | Source::Files(_) => connections,
-            Source::Origin | Source::Php { .. } => connections * 2,
+            Source::Origin | Source::Php { .. } | Source::Gate => connections * 2,
         };
         // nginx closes idle connections once fewer than a sixteenth are left to it.
         let worker_connections = all + all / 8 + 200;
@@ -252,6 +257,34 @@ http {{
                 );
                 (http, location)
             }
+            Source::Gate => {
+                let socket = php::socket(self.folder);
+                let php = "include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME $document_root/slow.php;
+            fastcgi_pass php;";
+                (
+                    format!(
+                        "upstream php {{
+        server unix:{};
+        {upstream}
+    }}
+    fastcgi_cache_path {folder}/cache levels=1:2 keys_zone=pages:10m inactive=60m;",
+                        socket.display()
+                    ),
+                    format!(
+                        "root {folder}/www;
+        location /cached/ {{
+            {php}
+            fastcgi_cache pages;
+            fastcgi_cache_key $request_uri;
+            fastcgi_cache_valid 200 60m;
+        }}
+        location / {{
+            {php}
+        }}"
+                    ),
+                )
+            }
             Source::Files(_) => (String::new(), format!("root {folder}/www;")),
         }
     }
@@ -294,6 +327,11 @@ http {{
 pub fn add_nginx_arguments(command: &mut Command, folder: &Path, file: &Path) {
     command.arg("-p").arg(folder).arg("-c").arg(file);
     command.arg("-e").arg(folder.join("error.log")).args(["-g", "daemon off;"]);
+}
+
+/// The gate of larder.
+fn gated() -> String {
+    format!("larder_gate {} queue=2000 timeout=10s;", php::FEW_CHILDREN)
 }
 
 const TUNED: &str = "access_log off;

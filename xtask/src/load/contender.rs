@@ -6,7 +6,7 @@ use super::generator::tls::Client;
 use super::generator::{Expect, Generator, Plan, Start};
 use super::kind::{Kind, version_of};
 use super::origin::{PROBED, Page};
-use super::php::Php;
+use super::php::{FEW_CHILDREN, Php};
 use super::process::{Process, end_of_logs, free_port};
 use super::scenario::Front;
 use super::undo::{Undo, quoted};
@@ -57,6 +57,9 @@ impl Contender {
         let port = free_port()?;
         let php = match setup.source {
             Source::Cache | Source::Origin => None,
+            Source::Gate => {
+                Some(Php::start_at_socket(folder.path(), &configuration::root(folder.path())?, FEW_CHILDREN)?)
+            }
             Source::Php { .. } => Some(Php::start(folder.path(), &configuration::root(folder.path())?)?),
             Source::Files(sizes) => {
                 configuration::write_pages(&configuration::root(folder.path())?, sizes)?;

@@ -8,6 +8,7 @@ mod certificate;
 pub mod configuration;
 mod contender;
 mod fetch;
+mod gate;
 pub mod generator;
 pub mod idle;
 mod included;
@@ -161,6 +162,7 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         }
     }
     match (options.mode, options.scenario) {
+        (Mode::Throughput, Scenario::Gate) => gate::measure(&options, &contenders),
         (Mode::Throughput, Scenario::Stall) => stall::measure(&options, &contenders, &origin),
         (Mode::Throughput, _) => throughput::measure(&options, &contenders, &origin),
         (Mode::Syscalls, _) => syscalls::measure(&options, &contenders, &origin),

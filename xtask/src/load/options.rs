@@ -32,6 +32,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           pass       the origin answers every request, over kept connections
                           php        php-fpm answers every request, over kept connections
                           php-new    the same, a connection to php-fpm for every request
+                          gate       php-fpm with 4 children and 1,000 visitors: what they get, and how
+                                     long cached pages take meanwhile
                           file       static files
                           vcl        hits on HTML through the VCL of a shop, compressed
                           esi        hits on HTML with ten includes by ESI
@@ -54,10 +56,10 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                         ratios are to the first. Default: the first four, or without varnish the first five
                         in the scenarios from close on
   --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
-  --rounds N            interleaved rounds (default: 9)
-  --slice SECONDS       length of one measurement (default: 2)
+  --rounds N            interleaved rounds (default: 9; 2 for gate)
+  --slice SECONDS       length of one measurement (default: 2; 30 for gate)
   --connections N       connections of the generator at a time (default: 50; 4 for php and php-new, which take at most
-                        8; 64 for close, pass and file)
+                        8; 64 for close, pass and file; 1,000 for gate)
   --server-cpu N        the CPU of the server that is measured (default: 0)
   --generator-cpu N     the CPU of wrk, the origin and php-fpm (default: 1)
   --out FILE            where the numbers go as JSON (default: target/load.json)
@@ -127,8 +129,8 @@ impl Options {
             vcl: None,
             servers: Vec::new(),
             sizes: Vec::new(),
-            rounds: 9,
-            slice_seconds: 2,
+            rounds: 0,
+            slice_seconds: 0,
             connections: 0,
             server_cpu: 0,
             generator_cpu: 1,
@@ -169,6 +171,13 @@ impl Options {
         }
         if options.servers.is_empty() {
             options.servers = options.scenario.servers().to_vec();
+        }
+        let (rounds, seconds) = options.scenario.rounds();
+        if options.rounds == 0 {
+            options.rounds = rounds;
+        }
+        if options.slice_seconds == 0 {
+            options.slice_seconds = seconds;
         }
         if options.connections == 0 {
             options.connections = options.scenario.connections();
@@ -231,6 +240,7 @@ impl Options {
             Scenario::Pass => Source::Origin,
             Scenario::Php => Source::Php { keeps: true },
             Scenario::PhpNew => Source::Php { keeps: false },
+            Scenario::Gate => Source::Gate,
             Scenario::File => Source::Files(&self.sizes),
         }
     }
@@ -347,6 +357,7 @@ mod tests {
             ("--scenario pass", 64, pairs, Source::Origin, &[1024, 102_400]),
             ("--scenario php", 4, pairs, Source::Php { keeps: true }, &[12]),
             ("--scenario php-new --syscalls", 4, pairs, Source::Php { keeps: false }, &[12]),
+            ("--scenario gate", 1000, &[Kind::Nginx, Kind::Larder], Source::Gate, &[12]),
             ("--scenario file", 64, pairs, Source::Files(&[10_240, 1_048_576]), &[10_240, 1_048_576]),
             ("--scenario pass --connections 1 --servers larder --sizes 7", 1, &[Kind::Larder], Source::Origin, &[7]),
         ] {

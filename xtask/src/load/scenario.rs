@@ -33,6 +33,8 @@ pub enum Scenario {
     Php,
     /// The same with a new connection to php-fpm for each.
     PhpNew,
+    /// Pages that PHP makes, for more visitors than it has children.
+    Gate,
     /// Files.
     File,
     /// Hits through the VCL of a shop, for clients that accept gzip.
@@ -90,7 +92,7 @@ impl Front {
 
 impl Scenario {
     /// All there are.
-    pub const ALL: [Scenario; 16] = [
+    pub const ALL: [Scenario; 17] = [
         Scenario::Plain,
         Scenario::Tls,
         Scenario::Handshake,
@@ -103,6 +105,7 @@ impl Scenario {
         Scenario::Pass,
         Scenario::Php,
         Scenario::PhpNew,
+        Scenario::Gate,
         Scenario::File,
         Scenario::Vcl,
         Scenario::Esi,
@@ -124,6 +127,7 @@ impl Scenario {
             Scenario::Pass => "pass",
             Scenario::Php => "php",
             Scenario::PhpNew => "php-new",
+            Scenario::Gate => "gate",
             Scenario::File => "file",
             Scenario::Vcl => "vcl",
             Scenario::Esi => "esi",
@@ -146,6 +150,7 @@ impl Scenario {
             Scenario::Pass => "requests passed to the origin, kept connections on both sides",
             Scenario::Php => "requests answered by PHP, kept connections on both sides",
             Scenario::PhpNew => "requests answered by PHP, a new connection to php-fpm for each",
+            Scenario::Gate => "requests for PHP by more visitors than it can serve",
             Scenario::File => "files over kept connections",
             Scenario::Vcl => "hits on HTML through the VCL of a shop for clients that accept gzip",
             Scenario::Esi => "hits on a page with ten includes by ESI",
@@ -162,6 +167,7 @@ impl Scenario {
             | Scenario::Pass
             | Scenario::Php
             | Scenario::PhpNew
+            | Scenario::Gate
             | Scenario::File
             | Scenario::Vcl
             | Scenario::Esi
@@ -181,7 +187,7 @@ impl Scenario {
             Scenario::Tls | Scenario::Stall => &[10 * 1024],
             Scenario::Handshake | Scenario::Resumed | Scenario::Close => &[1024],
             Scenario::Pass => &[1024, 100 * 1024],
-            Scenario::Php | Scenario::PhpNew => &[HELLO_BYTES],
+            Scenario::Php | Scenario::PhpNew | Scenario::Gate => &[HELLO_BYTES],
             Scenario::File => &[10 * 1024, 1024 * 1024],
             Scenario::Gzip | Scenario::Esi | Scenario::EsiGzip => &[40 * 1024],
         }
@@ -203,6 +209,7 @@ impl Scenario {
             | Scenario::EsiGzip => 50,
             Scenario::Close | Scenario::Pass | Scenario::File => 64,
             Scenario::Php | Scenario::PhpNew => 4,
+            Scenario::Gate => 1000,
         }
     }
 
@@ -212,6 +219,8 @@ impl Scenario {
             &[Kind::Varnish, Kind::LarderVcl]
         } else if self == Scenario::Vcl {
             &[Kind::Varnish, Kind::LarderTuned, Kind::LarderVcl, Kind::LarderVclDirector, Kind::LarderVclAcl]
+        } else if self == Scenario::Gate {
+            &[Kind::Nginx, Kind::Larder]
         } else if self.is_by_cache() && self != Scenario::Close {
             &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder]
         } else {
@@ -219,9 +228,14 @@ impl Scenario {
         }
     }
 
+    /// How often each server is measured, and for how many seconds, unless told otherwise.
+    pub fn rounds(self) -> (usize, u64) {
+        if self == Scenario::Gate { (2, 30) } else { (9, 2) }
+    }
+
     /// Whether answers come from the servers' caches.
     pub fn is_by_cache(self) -> bool {
-        !matches!(self, Scenario::Pass | Scenario::File) && !self.is_by_php()
+        !matches!(self, Scenario::Pass | Scenario::File | Scenario::Gate) && !self.is_by_php()
     }
 
     /// Whether answers come from PHP.
@@ -254,7 +268,7 @@ impl Scenario {
         match self {
             Scenario::Gzip | Scenario::Vcl => Page::Html(bytes),
             Scenario::Esi | Scenario::EsiGzip => Page::Esi(bytes),
-            Scenario::Php | Scenario::PhpNew => Page::Hello,
+            Scenario::Php | Scenario::PhpNew | Scenario::Gate => Page::Hello,
             Scenario::Plain
             | Scenario::Tls
             | Scenario::Handshake

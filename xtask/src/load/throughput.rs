@@ -70,14 +70,14 @@ pub fn warm_up(contender: &Contender, source: Source<'_>, page: Page, origin: &O
         Source::Origin if (asked, asked_again) != (2, 1) => {
             Err(contender.wrong(format!("{} is not passed to the origin every time", page.path())))
         }
-        Source::Cache | Source::Origin | Source::Php { .. } | Source::Files(_) => Ok(()),
+        Source::Cache | Source::Origin | Source::Php { .. } | Source::Gate | Source::Files(_) => Ok(()),
     }
 }
 
 /// Sees that the origin had the requests that it has to have while the servers gave `answers`.
 fn check_origin(source: Source<'_>, answers: u64, asked: u64) -> Result<(), LoadError> {
     let is_right = match source {
-        Source::Cache | Source::Php { .. } | Source::Files(_) => asked == 0,
+        Source::Cache | Source::Php { .. } | Source::Gate | Source::Files(_) => asked == 0,
         // Some answers come too late to count.
         Source::Origin => asked >= answers,
     };
