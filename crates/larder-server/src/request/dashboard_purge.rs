@@ -8,7 +8,6 @@
 //! page cannot add without being allowed to, has to come from the dashboard's own origin, and by a name that is no stranger's:
 //! that can lead here too (DNS rebinding).
 
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use larder_http::{Fields, status};
@@ -21,7 +20,7 @@ use crate::net::Inbound;
 use crate::typed_url::{Escapes, TypedUrl};
 
 use super::purge_from::{self, may_purge};
-use super::{Content, Response, Slow, Step, purge_site, receive, refill};
+use super::{Content, Response, Slow, Step, from_page, receive, refill};
 
 /// A purge that is asked for.
 pub struct Asked {
@@ -70,10 +69,7 @@ fn not_own(ex: &Exchange, cx: &Cx) -> Option<&'static str> {
     if !is_same_origin(fields) {
         return Some("\"Origin\" or \"Sec-Fetch-Site\" says that another site has sent this");
     }
-    let host = String::from_utf8_lossy(&ex.request.host);
-    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    (!is_address && host != "localhost" && !purge_site::is_named(ex, cx))
-        .then_some("the host of the request is no address, and no \"server_name\" here")
+    from_page::has_foreign_name(ex, cx).then_some("the host of the request is no address, and no \"server_name\" here")
 }
 
 /// Whether the fields of a browser, if there are any, say that a page of this very host, scheme and port has sent it.

@@ -24,15 +24,16 @@ pub fn is_cross_site(fields: &Fields) -> bool {
     fields.get_all("Sec-Fetch-Site").any(|site| site == b"cross-site")
 }
 
-/// Whether the host of a request to an address of this machine alone is none that leads here by right: no address, not `localhost`,
-/// and no `server_name` of the server that answers.
+/// Whether the host of a request to an address of this machine alone is none that leads here by right.
 pub fn has_foreign_host(ex: &Exchange, cx: &Cx) -> bool {
-    let client = &ex.asked.client;
-    let is_here_alone = client.local.is_some_and(|local| local.ip().to_canonical().is_loopback());
-    if !is_here_alone {
-        return false;
-    }
-    let names = client.listener(cx.site()).map(|listener| &listener.names);
+    let is_here_alone = ex.asked.client.local.is_some_and(|local| local.ip().to_canonical().is_loopback());
+    is_here_alone && has_foreign_name(ex, cx)
+}
+
+/// Whether the host of a request is none that leads here by right: no address, not `localhost`, and no `server_name` of the server
+/// that answers.
+pub fn has_foreign_name(ex: &Exchange, cx: &Cx) -> bool {
+    let names = ex.asked.client.listener(cx.site()).map(|listener| &listener.names);
     !is_address_or_localhost(&ex.request.host)
         && !names.is_some_and(|names| is_named(&ex.request.host, ex.request.server, names))
 }

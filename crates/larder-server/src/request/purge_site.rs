@@ -49,7 +49,7 @@ fn is_of_all_hosts(order: &Order) -> bool {
 }
 
 /// Whether a server has the name that is asked for.
-pub fn is_named(ex: &Exchange, cx: &Cx) -> bool {
+fn is_named(ex: &Exchange, cx: &Cx) -> bool {
     let host = &ex.request.host;
     listener(ex, cx)
         .is_none_or(|listener| listener.names.find(host, |regex| regex.regex.is_match(host).unwrap_or(false)).is_some())

@@ -9,7 +9,7 @@ const SITE: &str = "
     proxy_cache_path {DIR}/pages keys_zone=pages:8m inactive=1h;
     server {
         listen 127.0.0.1:{PORT};
-        server_name shop.test;
+        server_name shop.test site.test;
         add_header X-Cache $upstream_cache_status;
         proxy_cache pages;
         proxy_cache_key $host$request_uri;
