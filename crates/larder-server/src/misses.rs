@@ -58,10 +58,21 @@ struct Row {
 /// One of the requests that a row stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Example {
-    /// Its URL.
+    /// Its path and query, behind its method if that is not GET.
     pub url: Box<str>,
+    /// What stands before the path in its URL: `https://shop.example`.
+    pub site: Box<str>,
     /// What has given the variable of a condition its value, such as a cookie; empty if there is none.
     pub made_by: Box<str>,
+}
+
+impl Example {
+    /// Its URL, if it is a GET and all of the URL is known, byte for byte.
+    pub fn whole_url(&self) -> Option<String> {
+        let is_whole = |text: &str| text.len() < TEXT_BYTES_MAX && !text.contains('\\');
+        (self.url.starts_with('/') && is_whole(&self.url) && is_whole(&self.site))
+            .then(|| format!("{}{}", self.site, self.url))
+    }
 }
 
 /// The tables of all workers of the process.
@@ -193,8 +204,8 @@ impl Misses {
             minute.rows.remove(&once);
             minute.others += 1;
         }
-        let Example { url, made_by } = example();
-        let example = Example { url: cut(&url).into(), made_by: cut(&made_by).into() };
+        let Example { url, site, made_by } = example();
+        let example = Example { url: cut(&url).into(), site: cut(&site).into(), made_by: cut(&made_by).into() };
         minute.rows.insert(key.as_ref().into(), Row { count: 1, place_bytes, example });
     }
 
@@ -293,7 +304,7 @@ impl Summary {
     /// For programs.
     pub fn to_json(&self) -> Value {
         let row = |row: &Seen| {
-            let Example { url, made_by } = &row.example;
+            let Example { url, made_by, .. } = &row.example;
             let made_by = (!made_by.is_empty()).then_some(&**made_by);
             json!({ "count": row.count, "reason": row.reason, "place": row.place, "example": **url, "made_by": made_by })
         };
@@ -326,7 +337,7 @@ mod tests {
     use super::*;
 
     fn of(url: &str) -> Example {
-        Example { url: url.into(), made_by: url.into() }
+        Example { url: url.into(), site: url.into(), made_by: url.into() }
     }
 
     fn summary(misses: &Misses, hits: u64, now: u64) -> Summary {
@@ -374,7 +385,7 @@ mod tests {
         let summary = summary(&misses, 0, 60 * 99);
         assert_eq!((summary.rows.len(), summary.misses()), (ROWS_MAX, MINUTES * 2 * ROWS_MAX as u64));
         assert!(summary.rows.iter().all(|row| {
-            [row.reason.len(), row.example.url.len(), row.example.made_by.len()]
+            [row.reason.len(), row.example.url.len(), row.example.site.len(), row.example.made_by.len()]
                 .iter()
                 .all(|len| *len <= TEXT_BYTES_MAX)
         }));
@@ -424,5 +435,20 @@ mod tests {
             misses.note("a".to_owned(), "b", 0, Time::from_secs(now), Example::default);
         }
         assert_eq!(seen(&misses, 60), ["1 a: b ()"]);
+    }
+
+    #[test]
+    fn an_example_has_a_url_if_all_of_it_is_known() {
+        let long = format!("/{}", "a".repeat(TEXT_BYTES_MAX));
+        for (url, expected) in [
+            ("/a?b=c", Some("http://a:81/a?b=c")),
+            ("POST /a", None),
+            ("/\\xff", None),
+            ("*", None),
+            (cut(&long), None),
+        ] {
+            let example = Example { url: url.into(), site: "http://a:81".into(), made_by: Box::default() };
+            assert_eq!(example.whole_url().as_deref(), expected, "{url}");
+        }
     }
 }

@@ -62,7 +62,7 @@ mod tests {
             place: "a.test /shop".to_owned(),
             reason: reason.to_owned(),
             count,
-            example: Example { url: "/shop/\"1\"".into(), made_by: made_by.into() },
+            example: Example { url: "/shop/\"1\"".into(), site: "http://a".into(), made_by: made_by.into() },
         };
         let rows = vec![row(2, "Set-Cookie (PHPSESSID)", ""), row(1, "proxy_no_cache $a", "cookie b sets $a=1")];
         Summary { rows, others: 1, hits: 7 }

@@ -89,7 +89,9 @@ fn example(ex: &Exchange, made_by: Option<String>) -> Example {
         let _ = write!(example, "{} ", Shown(method));
     }
     let _ = write!(example, "{}", Shown(ex.client_target()));
-    Example { url: example.into(), made_by: made_by.unwrap_or_default().into() }
+    let scheme = if ex.asked.client.is_secure() { "https" } else { "http" };
+    let site = format!("{scheme}://{}", Shown(ex.asked.head.fields.get_known(Known::Host).unwrap_or_default()));
+    Example { url: example.into(), site: site.into(), made_by: made_by.unwrap_or_default().into() }
 }
 
 /// Why the request was no hit, after its origin has answered.

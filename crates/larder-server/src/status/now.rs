@@ -134,7 +134,10 @@ fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
 }
 
 fn costly(row: &Seen) -> Value {
-    json!({ "count": row.count, "reason": row.reason, "place": row.place, "example": &*row.example.url })
+    let example = &row.example;
+    json!({
+        "count": row.count, "reason": row.reason, "place": row.place, "example": &*example.url, "url": example.whole_url(),
+    })
 }
 
 /// A server of a group of origins.

@@ -221,6 +221,12 @@ fn by_keyboard(browser: &Browser) {
         browser.says("document.getElementById('explained').textContent").contains("location")
     });
     assert!(browser.says("document.getElementById('explained').textContent").contains("Set-Cookie"));
+    browser.fill("#url", "x");
+    browser.click("#costly tbody button[aria-label$='/cart']");
+    eventually("the explanation of a row", || {
+        browser.says("document.getElementById('explained').textContent").contains("Set-Cookie")
+            && browser.says("document.getElementById('url').value").ends_with("/cart")
+    });
 }
 
 /// On a phone nothing is wider than the window. With `UPDATE_PICTURES` the pictures of the manual are made anew, with some minutes
@@ -254,7 +260,7 @@ fn a_cache_that_is_too_small_is_an_alarm() {
     let site = Setup::new().name("ORIGIN", origin.address()).start(
         "proxy_cache_path {DIR}/small keys_zone=small:1m larder_disk=off max_size=1m;
          server {
-             listen 127.0.0.1:{PORT};
+             listen 127.0.0.1:{PORT}; server_name site.test;
              location / { proxy_pass http://{ORIGIN}; proxy_cache small; proxy_cache_valid 200 1h; }
              location /status { larder_status; }
              location = /metrics { larder_metrics; }
@@ -278,7 +284,7 @@ fn a_cache_that_is_too_small_is_an_alarm() {
 
 const PHP_SITE: &str = "
     server {
-        listen 127.0.0.1:{PORT};
+        listen 127.0.0.1:{PORT}; server_name site.test;
         fastcgi_param SCRIPT_FILENAME {DIR}/www$uri;
         fastcgi_param REQUEST_METHOD $request_method;
         location / { fastcgi_pass unix:{PHP}; larder_php_status {STATUS_PATH}; }
