@@ -2,8 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 
 use crate::remark::Remark;
@@ -91,6 +93,7 @@ impl Report {
 
     /// Writes the files and the report itself into `folder`. What is there is an error, and stays as it is.
     pub fn write_into(&self, folder: &Path) -> io::Result<()> {
+        make_own(folder).map_err(at(folder))?;
         let report = (PathBuf::from("report.txt"), self.as_text());
         for (name, text) in self.files.iter().chain([&report]) {
             let path = folder.join(name);
@@ -101,6 +104,18 @@ impl Report {
             file.write_all(text.as_bytes()).map_err(at(&path))?;
         }
         Ok(())
+    }
+}
+
+/// Makes the folder, unless it is there and nobody else can write there: what is written is started as root, and links of
+/// others would lead elsewhere.
+fn make_own(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let facts = fs::symlink_metadata(folder)?;
+    let is_own = facts.is_dir() && facts.uid() == geteuid().as_raw() && facts.mode() & 0o022 == 0;
+    match is_own {
+        true => Ok(()),
+        false => Err(io::Error::other("others can write there, or it is a link: name a folder that is not there yet")),
     }
 }
 
@@ -132,6 +147,8 @@ fn lines(remark: &Remark) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use larder_conf::Severity;
+
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -176,5 +193,20 @@ mod tests {
         let error = report().write_into(&to).unwrap_err();
         assert!(error.to_string().contains("d/larder.conf"), "{error}");
         assert_eq!(fs::read_to_string(to.join("d/larder.conf")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn nothing_is_written_where_others_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        for place in [&open, &link] {
+            let error = report().write_into(place).unwrap_err();
+            assert!(error.to_string().contains("others can write there"), "{error}");
+        }
+        assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
     }
 }
