@@ -1,5 +1,7 @@
 //! The processes of a machine.
 
+use rustix::process::geteuid;
+
 use crate::machine::Machine;
 
 /// A process.
@@ -42,8 +44,18 @@ pub fn is_larder_of_root(machine: &Machine, pid: u64) -> bool {
 }
 
 /// Whether root runs it: nobody else chooses what it is called.
-pub fn is_of_root(machine: &Machine, pid: u64) -> bool {
-    status(machine, pid, "Uid").is_some_and(|accounts| accounts.split_whitespace().all(|account| account == "0"))
+fn is_of_root(machine: &Machine, pid: u64) -> bool {
+    is_of(machine, pid, 0)
+}
+
+/// Whether root runs it, or the account of this process.
+pub fn is_trusted(machine: &Machine, pid: u64) -> bool {
+    is_of_root(machine, pid) || is_of(machine, pid, geteuid().as_raw())
+}
+
+fn is_of(machine: &Machine, pid: u64, account: u32) -> bool {
+    let account = account.to_string();
+    status(machine, pid, "Uid").is_some_and(|accounts| accounts.split_whitespace().all(|one| one == account))
 }
 
 fn status(machine: &Machine, pid: u64, line: &str) -> Option<String> {

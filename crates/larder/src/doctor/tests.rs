@@ -267,7 +267,13 @@ fn names_are_there_once_and_each_check_has_something_to_say() {
 #[test]
 fn the_configuration_is_that_of_who_runs() {
     let sick = |cmdline: &str| {
-        let files = [("/run/larder.pid", "7\n"), ("/proc/7/cmdline", cmdline), ("/etc/nginx/nginx.conf", "")];
+        let files = [
+            ("/run/larder.pid", "7\n"),
+            ("/proc/7/comm", "larder\n"),
+            ("/proc/7/status", "Uid:\t0\t0\t0\t0\n"),
+            ("/proc/7/cmdline", cmdline),
+            ("/etc/nginx/nginx.conf", ""),
+        ];
         Sick::new().files(&files)
     };
     for (sick, expected) in [

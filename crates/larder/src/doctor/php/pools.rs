@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::origins;
 use crate::machine::Machine;
-use crate::processes::Process;
+use crate::processes::{Process, is_trusted};
 use crate::serve::fpm::Address;
 use crate::shell::quoted;
 
@@ -47,8 +47,12 @@ pub fn all(machine: &Machine, processes: &[Process]) -> (Vec<Pool>, Vec<String>)
     (pools, unread)
 }
 
-/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`. A relative name begins from the folder in which it runs.
+/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`. A relative name begins from the folder in which it runs. Anybody can
+/// call a process so: root's are believed, and one's own.
 fn main_file(machine: &Machine, process: &Process) -> Option<PathBuf> {
+    if !is_trusted(machine, process.pid) {
+        return None;
+    }
     let file = process.title.strip_prefix("php-fpm: master process (")?.strip_suffix(')')?;
     let folder = PathBuf::from(format!("/proc/{}/cwd", process.pid));
     Some(if file.starts_with('/') { file.into() } else { machine.followed(&folder).join(file) })
@@ -254,6 +258,13 @@ mod tests {
         std::os::unix::fs::symlink("/srv", root.path().join("proc/7/cwd")).unwrap();
         std::fs::write(root.path().join("srv/php/fpm.conf"), "[own]\nlisten = 9000\n").unwrap();
         let machine = Machine::at(root.path()).unwrap();
+        let of =
+            |account: &str| std::fs::write(root.path().join("proc/7/status"), format!("Uid:\t{account}\n")).unwrap();
+        of("54321\t54321\t54321\t54321");
+        let title = "php-fpm: master process (/tmp/evil.conf)".to_owned();
+        let process = Process { pid: 7, name: "php-fpm".to_owned(), title };
+        assert_eq!(main_file(&machine, &process), None, "anybody calls a process so");
+        of("0\t0\t0\t0");
         for (title, expected) in [
             ("php-fpm: master process (/etc/a.conf)", Some("/etc/a.conf")),
             ("php-fpm: master process (php/fpm.conf)", Some("/srv/php/fpm.conf")),
