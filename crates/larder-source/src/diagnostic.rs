@@ -197,6 +197,11 @@ fn without_secrets(shown: &str) -> String {
 
 const SECRET: &str = "key=";
 
+/// Longer lines are cut, bytes.
+const LINES_BYTES_MAX: usize = 4096;
+/// What is left of them before a place, and behind its beginning.
+const CONTEXT_BYTES: usize = 100;
+
 /// The lines of one file from the first to the last place, with the places marked.
 fn snippet(
     file: u32,
@@ -208,10 +213,19 @@ fn snippet(
     let last = places.iter().map(|(span, ..)| span.end as usize).max()?.clamp(first, bytes.len());
     let from = bytes[..first].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let to = bytes[last..].iter().position(|&b| b == b'\n').map_or(bytes.len(), |at| last + at);
+    // Of a line that nobody could read there is what is beside the places. Its columns would be others, so it has none.
+    let is_cut = to - from > LINES_BYTES_MAX;
+    let (from, to) = match is_cut {
+        true => (from.max(first.saturating_sub(CONTEXT_BYTES)), to.min(first + CONTEXT_BYTES)),
+        false => (from, to),
+    };
     let path = sources.position(Span { file, start: 0, end: 0 })?.path.display().to_string();
     let line = 1 + bytes[..from].iter().filter(|&&b| b == b'\n').count();
     let shown = without_secrets(&text(&bytes[from..to]));
-    let mut snippet = Snippet::source(shown.clone()).line_start(line).path(path);
+    let mut snippet = Snippet::source(shown.clone()).line_start(line);
+    if !is_cut {
+        snippet = snippet.path(path);
+    }
     for (span, kind, label) in places {
         let start = (span.start as usize).saturating_sub(from).min(shown.len());
         let end = (span.end as usize).saturating_sub(from).clamp(start, shown.len());
@@ -222,4 +236,31 @@ fn snippet(
         }
     }
     Some(snippet)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn of_a_line_that_nobody_could_read_there_is_what_is_beside_the_place() {
+        let mut sources = Sources::default();
+        let text = format!("ok;\n{}here {}\nend", "a;".repeat(200_000), "b;".repeat(200_000));
+        let at = u32::try_from(text.find("here").expect("it is there")).expect("it is near");
+        let file = sources.add_file(PathBuf::from("/n.conf"), text.into_bytes());
+        let diagnostic = Diagnostic {
+            severity: Severity::Error,
+            message: "no".to_owned(),
+            span: Some(Span { file, start: at, end: at + 4 }),
+            label: None,
+            related: Vec::new(),
+            help: None,
+        };
+        let shown = render(&[diagnostic], &sources, |_| "emerg");
+        assert!(shown.starts_with("larder: [emerg] no in /n.conf:2\n"), "{shown}");
+        assert!(shown.contains(";here b;") && shown.contains("^^^^") && shown.len() < 1000, "{shown}");
+        assert!(!shown.contains("ok;") && !shown.contains("end"), "{shown}");
+    }
 }
