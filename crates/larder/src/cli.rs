@@ -244,10 +244,15 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("varnishncsa") => ncsa_options::parse(&args[1..]).map(Command::Varnishncsa).map_err(CliError::Varnishncsa),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
+        Some("check") if matches!(&args[1..], [word] if is_help(word)) => Ok(Command::Show(Show::Help)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),
         Some(word) if !word.starts_with('-') => Err(unknown_command(word)),
         _ => parse_nginx(&args, Asked::default()),
     }
+}
+
+fn is_help(word: &OsStr) -> bool {
+    matches!(word.to_str(), Some("-h" | "-?" | "--help"))
 }
 
 fn unknown_command(word: &str) -> CliError {
@@ -387,7 +392,7 @@ fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
 fn parse_profile(args: &[OsString]) -> Result<Command, CliError> {
     match args {
         [] => Ok(Command::Profile(None)),
-        [word] if matches!(word.to_str(), Some("-h" | "-?" | "--help")) => Ok(Command::Show(Show::Help)),
+        [word] if is_help(word) => Ok(Command::Show(Show::Help)),
         [word] if !lossy(word).starts_with('-') => Ok(Command::Profile(Some(word.into()))),
         [word] | [_, word, ..] => Err(CliError::InvalidOption(lossy(word))),
     }
