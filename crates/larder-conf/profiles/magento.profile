@@ -8,8 +8,9 @@ personal cookie X-Magento-Vary
 personal cookie persistent_shopping_cart login_redirect admin
 
 # A page that may be stored is the same with and without a session: what is personal in it, scripts fetch apart. Pages
-# that are not say so themselves.
-ignored cookie PHPSESSID form_key mage-* private_content_version section_data_ids user_allowed_save_cookie
+# that are not say so themselves. The session goes on to PHP, which would begin another, with an empty cart.
+keyed cookie PHPSESSID
+ignored cookie form_key mage-* private_content_version section_data_ids user_allowed_save_cookie
 ignored cookie recently_viewed_product* recently_compared_product* product_data_storage
 
 personal path /customer /checkout /cart /wishlist /sales /paypal /downloadable /newsletter /sendfriend /catalogsearch /search

@@ -14,7 +14,7 @@ const SITE: &str = "
     map $http_x_class $class { default $http_x_class; }
     upstream app { server {ORIGIN}; {GROUP} }
     server {
-        listen 127.0.0.1:{PORT};
+        listen 127.0.0.1:{PORT}; server_name site.test;
         add_header X-Cache $upstream_cache_status always;
         {LEVEL}
         location / { proxy_pass http://app; proxy_read_timeout 1h; }
@@ -244,7 +244,7 @@ fn the_queue_of_nginx_plus_is_for_servers_with_all_their_connections() {
         "upstream app { server {ORIGIN} max_conns=1; queue 1 timeout=1h; }
          upstream bare { server {ORIGIN} max_conns=1; }
          server {
-            listen 127.0.0.1:{PORT};
+            listen 127.0.0.1:{PORT}; server_name site.test;
             location / { proxy_pass http://app; }
             location /bare/ { proxy_pass http://bare; }
             location /api { larder_status; }
@@ -274,7 +274,7 @@ fn behind_a_vcl_the_gate_of_the_locations_own_origin_holds() {
     let site = setup.file("site.vcl", "vcl 4.1; sub vcl_recv { return (pass); }").start(
         "upstream app { server {ORIGIN}; larder_gate 1 queue=1 timeout=1h; }
          server {
-            listen 127.0.0.1:{PORT};
+            listen 127.0.0.1:{PORT}; server_name site.test;
             location / { vcl {DIR}/site.vcl; proxy_pass http://app; }
             location /api { larder_status; }
          }",

@@ -70,6 +70,17 @@ fn a_cart_is_its_owners_and_all_others_share_pages() {
 }
 
 #[test]
+fn the_session_of_magento_goes_on_with_pages_that_all_share() {
+    let (site, origin) = shop("larder_profile magento;");
+    assert_eq!(cached(&with_cookie(&site, "/hat.html", "PHPSESSID=mine; form_key=2")), "MISS");
+    let seen = origin.requests();
+    let cookie = seen.last().and_then(|request| request.field("Cookie"));
+    assert!(cookie.is_some_and(|cookie| cookie.contains("PHPSESSID=mine")), "without it PHP begins another: {seen:?}");
+    assert_eq!(cached(&with_cookie(&site, "/hat.html", "PHPSESSID=yours")), "HIT");
+    assert_eq!(cached(&site.get("/hat.html")), "HIT");
+}
+
+#[test]
 fn arguments_of_campaigns_make_no_pages_and_reach_no_page_that_is_kept() {
     for key in ["$scheme$host$request_uri", "$host$uri$is_args$args", "$host$uri?$query_string"] {
         let (site, origin) = shop(&format!("larder_profile wordpress; proxy_cache_key {key};"));
@@ -234,7 +245,7 @@ fn a_map_is_of_the_whole_request_for_conditions_and_of_what_counts_for_the_key()
     origin.answer("*", Answer::ok("page"));
     let maps = "map $args $campaign { default \"\"; ~utm_ 1; } map $cookie__ga $measured { default \"\"; ~. 1; }";
     let more = "larder_profile common; proxy_cache_key $uri$campaign$measured; proxy_cache_bypass $arg_fresh$campaign;
-        add_header X-Campaign $campaign;";
+        add_header X-Cache $upstream_cache_status; add_header X-Campaign $campaign;";
     let setup = Setup::new().name("ORIGIN", origin.address());
     let site = setup.start(&format!("{maps} {}", SHOP.replace("{MORE}", more)));
     assert_eq!(cached(&site.get("/a")), "MISS");
