@@ -110,7 +110,11 @@ fn hex(digit: u8) -> Option<u8> {
 fn json_values(line: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let Value::Object(members) = serde_json::from_slice(line).ok()? else { return None };
     let named = members.into_iter().filter_map(|(name, value)| {
-        let Value::String(value) = value else { return None };
+        let value = match value {
+            Value::String(value) => value,
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+        };
         let name = match name.as_str() {
             "method" => "request_method",
             "uri" | "url" | "path" => "request_uri",
@@ -139,7 +143,15 @@ fn meant(values: &[(String, Vec<u8>)]) -> Seen {
         let name = name.strip_prefix("http_")?.replace('_', "-");
         (!value.is_empty()).then(|| (name, value.clone()))
     });
-    seen(method, target, host, fields.collect())
+    match seen(method, target, host, fields.collect()) {
+        Seen::Wanted(_) if value("status").is_some_and(is_refusal) => Seen::Refused,
+        seen => seen,
+    }
+}
+
+/// Whether a status says that the visitor got nothing for who it is or how it asked: 4xx but for what is not there.
+fn is_refusal(status: &[u8]) -> bool {
+    status.len() == 3 && status.starts_with(b"4") && !matches!(status, b"404" | b"410")
 }
 
 #[cfg(test)]
@@ -204,6 +216,25 @@ mod tests {
         let read =
             wanted(format.read(br#"{"method":"GET","uri":"/x","vhost":"b.test","user_agent":"u","status":200}"#));
         assert_eq!((read.target.as_slice(), read.host.as_deref()), (&b"/x"[..], Some(&b"b.test"[..])));
+    }
+
+    #[test]
+    fn what_a_visitor_was_refused_is_not_asked_for() {
+        let combined = format(LogEscape::Default, COMBINED);
+        for (status, is_refused) in [
+            ("200", false),
+            ("404", false),
+            ("410", false),
+            ("401", true),
+            ("403", true),
+            ("444", true),
+            ("500", false),
+            ("-", false),
+        ] {
+            let line = format!("1.2.3.4 - - [x] \"GET /a HTTP/1.1\" {status} 12 \"-\" \"Mozilla\"");
+            assert_eq!(combined.read(line.as_bytes()) == Seen::Refused, is_refused, "{status}");
+        }
+        assert_eq!(combined.read(br#"{"method":"GET","uri":"/x","status":403}"#), Seen::Refused);
     }
 
     #[test]

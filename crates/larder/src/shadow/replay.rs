@@ -81,6 +81,10 @@ impl Sink for Queue {
                 lock(&self.report).unsafe_requests += 1;
                 return true;
             }
+            Seen::Refused => {
+                lock(&self.report).refused += 1;
+                return true;
+            }
             Seen::Echo => {
                 lock(&self.report).echoes += 1;
                 return true;

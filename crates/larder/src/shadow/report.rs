@@ -16,6 +16,8 @@ pub struct Report {
     pub unsafe_requests: u64,
     /// Those that `--skip` names, or that are known to change something.
     pub skipped: u64,
+    /// Those that the visitor was refused.
+    pub refused: u64,
     /// Our own requests, come back by the log or the mirror.
     pub echoes: u64,
     /// Lines and requests that cannot be read.
@@ -164,6 +166,7 @@ impl Report {
         for (count, what) in [
             (self.unsafe_requests, "not sent: neither GET nor HEAD"),
             (self.skipped, "not sent: known to change something, or by --skip"),
+            (self.refused, "not sent: their visitors were refused, as by address, which another one may not be"),
             (self.dropped, "not sent: more than --rate"),
             (self.unreadable, "could not be read: neither the log's format nor HTTP"),
             (self.old_silent, "not answered by the old server, and not compared"),
@@ -219,7 +222,7 @@ impl Report {
                 "larder": self.took[1].as_secs_f64(),
                 "saved": self.saved.as_secs_f64(),
             },
-            "not_sent": { "unsafe": self.unsafe_requests, "skipped": self.skipped, "rate": self.dropped },
+            "not_sent": { "unsafe": self.unsafe_requests, "skipped": self.skipped, "refused": self.refused, "rate": self.dropped },
             "unreadable": self.unreadable,
             "unanswered": self.old_silent,
             "pages": pages.collect::<Vec<_>>(),

@@ -20,6 +20,8 @@ pub enum Seen {
     Wanted(Wanted),
     /// It may change something: it is not sent again.
     Unsafe,
+    /// The visitor was refused it, and we come from an address that may be let in.
+    Refused,
     /// We asked for it ourselves.
     Echo,
     /// It cannot be read.
