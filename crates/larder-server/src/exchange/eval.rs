@@ -77,10 +77,31 @@ impl Eval {
         values.slots[slot] = value;
     }
 
+    /// What is known by now, to be put back after a look ahead: values that are asked for before there is an answer may be
+    /// others when there is one.
+    pub fn known(&self) -> Looked {
+        let slots = self.values.borrow().slots.clone();
+        Looked { slots, captures: self.captures.clone(), evaluation: self.evaluation }
+    }
+
+    /// Forgets what has been evaluated since then.
+    pub fn put_back(&mut self, looked: Looked) {
+        let Looked { slots, captures, evaluation } = looked;
+        self.values.borrow_mut().slots = slots;
+        (self.captures, self.evaluation) = (captures, evaluation);
+    }
+
     /// The variable in `slot`.
     pub fn slot(&self, slot: usize) -> Slot {
         self.values.borrow().slots.get(slot).copied().unwrap_or_default()
     }
+}
+
+/// What was known before a look ahead.
+pub struct Looked {
+    slots: Vec<Slot>,
+    captures: Captures,
+    evaluation: Evaluation,
 }
 
 /// Values of variables with a slot, and of those that are computed once a request.

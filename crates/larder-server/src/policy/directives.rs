@@ -244,7 +244,8 @@ pub fn question(
     let is_refused = stores && (asks_head || is_known) && is_refused(policy, ex, cx);
     let is_passed = asks_head && is_refused && matches!(backend.protocol, Protocol::FastCgi(_));
     Question {
-        stores: stores && !is_passed,
+        // What goes to the origin as it came is never stored, whatever is said when it has answered.
+        stores: stores && !is_passed && !(is_known && is_refused),
         as_get: asks_head && !is_passed,
         leaves_out: stores && is_known && !is_refused,
         validators: validators(stale),
@@ -265,8 +266,16 @@ pub fn converts_head(backend: &Backend) -> bool {
 /// Whether an answer is neither looked for nor stored, so that a HEAD of FastCGI may stay one: applications answer it
 /// without making the page.
 fn is_refused(policy: &Directives, ex: &mut Exchange, cx: &Cx) -> bool {
-    ex.upstream.cache_status == Some(CacheStatus::Bypass)
-        && (policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx)) || is_personal(ex, cx))
+    if ex.upstream.cache_status != Some(CacheStatus::Bypass) {
+        return false;
+    }
+    // By what is known before there is an answer: it is asked again when there is one.
+    let known = ex.eval.known();
+    let says_no =
+        policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx)) || is_personal(ex, cx);
+    let is_undecided = ex.eval.evaluation.has_failed();
+    ex.eval.put_back(known);
+    says_no || is_undecided
 }
 
 fn validators(stale: Option<&Object>) -> Validators {

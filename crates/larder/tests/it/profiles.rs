@@ -255,6 +255,32 @@ fn a_map_is_of_the_whole_request_for_conditions_and_of_what_counts_for_the_key()
 }
 
 #[test]
+fn what_the_answer_decides_is_decided_when_it_is_there() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/account", Answer::ok("mine").field("Set-Cookie", "id=1").field("Cache-Control", "max-age=100"));
+    origin.answer("/page", Answer::ok("page").field("Cache-Control", "max-age=100"));
+    let maps = "map $upstream_http_set_cookie $has_cookie { \"\" 0; default 1; } map $upstream_status $is_odd { 200 0; default 1; }";
+    let more = "{PROFILE} proxy_ignore_headers Set-Cookie; proxy_cache_bypass $http_pragma; proxy_no_cache $has_cookie;
+        location /page { proxy_pass http://{ORIGIN}; proxy_no_cache $is_odd; }";
+    for profile in ["", "larder_profile common;"] {
+        let setup = Setup::new().name("ORIGIN", origin.address()).name("PROFILE", profile);
+        let site = setup.start(&format!("{maps} {}", SHOP.replace("{MORE}", more)));
+        for method in ["GET", "HEAD"] {
+            assert_eq!(cached(&site.ask(method, "/account", "Pragma: no-cache\r\n")), "BYPASS");
+            assert_eq!(cached(&site.get("/account")), "MISS", "{profile} {method}: it has Set-Cookie");
+        }
+        let cookies = "Pragma: no-cache\r\nCookie: _ga=of-one\r\n";
+        assert_eq!(cached(&site.ask("GET", "/page?utm_source=x", cookies)), "BYPASS");
+        let next = if profile.is_empty() { "/page?utm_source=x" } else { "/page" };
+        let sent = origin.requests().last().map(|seen| (seen.request_line.clone(), seen.field("Cookie").is_some()));
+        let went = cached(&site.get(next)).to_owned();
+        // What went as it came is nobody else's page.
+        let is_plain = sent == Some(("GET /page HTTP/1.1".to_owned(), false)) || profile.is_empty();
+        assert!(is_plain || went == "MISS", "{profile}: {sent:?}, then {went}");
+    }
+}
+
+#[test]
 fn who_buys_has_a_class_of_its_own() {
     let (site, _origin) =
         shop("larder_profile woocommerce; location /none { larder_profile off; proxy_pass http://{ORIGIN}; }");
