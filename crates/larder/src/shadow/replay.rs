@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use larder_http::unescape;
+
 use super::answer::{Answer, Server};
 use super::compare::{Comparison, Difference, compare};
 use super::report::{Pair, Report};
@@ -29,9 +31,15 @@ pub struct Queue {
     pub skip: Arc<[String]>,
 }
 
-/// What stands in the targets of a GET that is known to change something.
-const SKIPPED: [&str; 11] = [
+/// What stands, without escapes and in lower case, in the targets of a GET that is known to change something, or that works once.
+const SKIPPED: [&str; 17] = [
     "logout",
+    "logoff",
+    "action=log",
+    "action=trash",
+    "wc-ajax=",
+    "token=",
+    "confirm",
     "signout",
     "sign-out",
     "unsubscribe",
@@ -43,6 +51,13 @@ const SKIPPED: [&str; 11] = [
     "action=delete",
     "cron.php",
 ];
+
+/// A target without escapes, in lower case.
+fn plain(target: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(target.len());
+    unescape(target, &mut bytes);
+    String::from_utf8_lossy(&bytes).to_lowercase()
+}
 
 /// Requests that we have sent and whose lines have not come yet, where lines do not show whose they are.
 #[derive(Debug, Default)]
@@ -98,8 +113,9 @@ impl Sink for Queue {
             lock(&self.report).echoes += 1;
             return true;
         }
-        let target = String::from_utf8_lossy(&wanted.target);
-        let skipped = SKIPPED.into_iter().chain(self.skip.iter().map(String::as_str)).any(|text| target.contains(text));
+        let target = plain(&wanted.target);
+        let own = self.skip.iter().map(|text| plain(text.as_bytes()));
+        let skipped = SKIPPED.into_iter().map(str::to_owned).chain(own).any(|text| target.contains(&text));
         if skipped {
             lock(&self.report).skipped += 1;
             return true;
@@ -256,11 +272,11 @@ mod tests {
         let report = Arc::<Mutex<Report>>::default();
         let skip: Arc<[String]> = Arc::new(["/track/".to_owned()]);
         let mut queue = Queue { to, report: Arc::clone(&report), waits: false, echoes: None, skip };
-        for target in ["/?add-to-cart=7", "/track/7", "/wp-cron.php", "/a", "/b", "/c"] {
+        for target in ["/?add%2Dto-cart=7", "/Track/7", "/wp-cron.php", "/LogOut", "/a", "/b", "/c"] {
             assert!(queue.take(get(target)), "{target}");
         }
         let report = lock(&report).clone();
-        assert_eq!((report.skipped, report.dropped), (3, 2));
+        assert_eq!((report.skipped, report.dropped), (4, 2));
         drop(from);
         assert!(!queue.take(get("/d")), "nobody compares any more");
     }
