@@ -276,6 +276,10 @@ impl Profile {
 
     /// The row that calls a path a file.
     fn file(&self, path: &[u8]) -> Option<&ProfileRow> {
+        // What stands behind a script is its own matter.
+        if contains(path, b".php/") {
+            return None;
+        }
         from_slashes(path).find_map(|rest| {
             let mut rows = self.files.of(rest.get(1).map(u8::to_ascii_lowercase)).map(|at| &self.rows[at]);
             rows.find(|row| matches(&row.pattern, rest, |a, b| a == b))
@@ -589,6 +593,7 @@ mod tests {
             (&["/x/f/a.css?v=1"], &[], "file 1"),
             (&["/f/a.css/x"], cookie, "cookie a, which it does not know"),
             (&["/f/a.CSS"], cookie, "cookie a, which it does not know"),
+            (&["/x.php/f/a.css"], cookie, "cookie a, which it does not know"),
             // The page of an application in the place of a file.
             (&["/f/a.css", "/index.php"], cookie, "cookie a, which it does not know"),
             (&["/f/a.css", "/y/f/a.css"], &[], "file 1"),
