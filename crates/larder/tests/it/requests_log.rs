@@ -27,7 +27,7 @@ fn site() -> (Site, Origin) {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("page"));
     let gone = format!("127.0.0.1:{}", larder_testkit::free_port());
-    let setup = Setup::new().one_worker().main("larder_transaction_log on keep=1m;");
+    let setup = Setup::new().main("daemon off; worker_processes 1; larder_transaction_log on keep=1m;");
     (setup.name("ORIGIN", origin.address()).name("GONE", gone).start(SITE), origin)
 }
 
