@@ -37,10 +37,14 @@ pub fn parent(machine: &Machine, pid: u64) -> Option<u64> {
     status(machine, pid, "PPid")?.parse().ok()
 }
 
+/// Whether it is a larder.
+pub fn is_larder(machine: &Machine, pid: u64) -> bool {
+    machine.text(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "larder")
+}
+
 /// Whether it is a larder that root runs.
 pub fn is_larder_of_root(machine: &Machine, pid: u64) -> bool {
-    let name = machine.text(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end() == "larder" && is_of_root(machine, pid)
+    is_larder(machine, pid) && is_of_root(machine, pid)
 }
 
 /// Whether root runs it: nobody else chooses what it is called.

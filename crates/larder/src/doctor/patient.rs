@@ -9,6 +9,7 @@ use super::php::Php;
 use super::senses::Senses;
 use crate::machine::{Machine, Unread};
 use crate::paths::PID_FILE;
+use crate::processes;
 use crate::remark::Remark;
 use crate::unit::Unit;
 
@@ -65,8 +66,7 @@ impl<'a> Patient<'a> {
     pub fn running(&self) -> Option<Running> {
         let pid_file = self.config.as_ref().and_then(|config| config.main.pid.as_deref());
         let pid = self.machine.text(pid_file.unwrap_or(Path::new(PID_FILE))).ok()?.trim().parse().ok()?;
-        let name = self.machine.text(format!("/proc/{pid}/comm")).ok()?;
-        (name.trim() == "larder").then_some(Running { pid })
+        processes::is_larder(self.machine, pid).then_some(Running { pid })
     }
 
     /// The name of the unit that runs it, or would.
