@@ -57,7 +57,7 @@ pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use body::{BodyInFile, ClientBody};
 pub use cache::{
     BanRule, CacheMode, CachePath, CachePurge, CacheTags, CacheValid, Caching, Drops, MethodPurge, OriginCache,
-    Placement, PlacementRule, PurgeFrom, PurgeRights, Purging, TAG_NAMES, UseStale,
+    Placement, PlacementRule, PurgeFrom, PurgeRights, Purging, Sitemap, TAG_NAMES, UseStale, Warm,
 };
 pub use charset::{Charset, CharsetMap};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};

@@ -55,6 +55,7 @@ mod third_party;
 mod tls;
 mod userid;
 mod vcl;
+mod warm;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -75,7 +76,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 48] = [
+static TABLES: [&[DirectiveInfo]; 49] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -111,6 +112,7 @@ static TABLES: [&[DirectiveInfo]; 48] = [
     caching::TABLE,
     ban::TABLE,
     purging::TABLE,
+    warm::TABLE,
     profile::TABLE,
     fastcgi::TABLE,
     fastcgi::SHARED,

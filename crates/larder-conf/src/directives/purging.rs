@@ -1,8 +1,6 @@
 //! Purging in the words of plugins: `larder_purge_from` says who may, `larder_cache_tags` by which tags; and the words of
 //! LiteSpeed's plugins for the whole cache, `larder_litespeed`.
 
-use std::num::NonZeroU32;
-
 use super::{Action, Args, DirectiveInfo, HSL, access, directive, origin};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
@@ -15,7 +13,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_cache_tags", HSL, Args::AtLeast(1), Action::Level(tags)),
     directive("larder_purge_by_origin", HSL, Args::Flag, Action::Level(by_origin)),
     directive("larder_litespeed", HSL, Args::Flag, Action::Level(litespeed)),
-    directive("larder_refill", HSL, Args::AtLeast(1), Action::Level(refill)),
 ];
 
 /// `ADDRESS|NETWORK|key=SECRET... [scheme=all]`, or `off`.
@@ -106,31 +103,6 @@ fn by_origin(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
 fn litespeed(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     origin::flag(&mut level.purging().litespeed, d)
 }
-
-/// `N per second`, or `off`.
-fn refill(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
-    let words: Vec<&str> = d.args.iter().map(|word| word.text.as_str()).collect();
-    level.purging().refill = match words[..] {
-        ["off"] => None,
-        [number, "per", "second"] => {
-            let pages = number.parse().ok().filter(|pages| (1..=REFILL_MAX).contains(pages)).and_then(NonZeroU32::new);
-            Some(pages.ok_or_else(|| {
-                Diagnostic::error(format!("invalid number of pages \"{number}\""))
-                    .at(d.arg(0).span)
-                    .label(format!("from 1 to {REFILL_MAX} pages are fetched in a second"))
-            })?)
-        }
-        _ => {
-            return Err(Diagnostic::error("invalid parameters of \"larder_refill\"")
-                .at(d.arg(0).span)
-                .label("write how many pages are fetched, such as \"5 per second\", or \"off\""));
-        }
-    };
-    Ok(())
-}
-
-/// More pages in a second are no refill, but an attack.
-const REFILL_MAX: u32 = 1000;
 
 /// Shorter secrets are warned of.
 const SECRET_BYTES_GOOD: usize = 16;

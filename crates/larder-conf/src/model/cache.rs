@@ -171,8 +171,8 @@ pub enum Drops {
     Zone,
 }
 
-/// `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin` and `larder_litespeed`: what purges what is cached
-/// here.
+/// `larder_purge_from`, `larder_cache_tags`, `larder_purge_by_origin`, `larder_litespeed`, `larder_refill` and `larder_warm`:
+/// what purges what is cached here, and what is fetched without a visitor.
 #[derive(Clone, Debug, Default)]
 pub struct Purging {
     /// `larder_purge_from`; `None` for `off`.
@@ -183,8 +183,45 @@ pub struct Purging {
     pub by_origin: bool,
     /// `larder_litespeed`, off: answers say what is stored, and purge, as to LiteSpeed's cache.
     pub litespeed: bool,
-    /// `larder_refill`: how many purged pages are fetched again in a second at most; `None` for `off`.
+    /// How many purged pages are fetched again in a second at most, by `larder_refill` or else `larder_warm`; `None` if none is.
     pub refill: Option<NonZeroU32>,
+    /// `larder_refill`, in the words of which `refill` is then.
+    pub has_refill: bool,
+    /// `larder_warm`; `None` for `off`.
+    pub warm: Option<Warm>,
+    /// Whether deliveries of pages are counted, as one of both asks for it.
+    pub counts_hits: bool,
+}
+
+/// `larder_warm`: pages are fetched before a visitor misses them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warm {
+    /// How many in a second at most.
+    pub per_second: NonZeroU32,
+    /// `ahead=`: pages are fetched anew in the last part of their life, in percent, 10; `None` for `off`.
+    pub ahead_percent: Option<u8>,
+    /// `hits=`: how often a page was delivered since it was stored, to be fetched anew, 3.
+    pub hits: u32,
+    /// `sitemap=`: whose pages are fetched.
+    pub sitemaps: Vec<Sitemap>,
+    /// `every=`: how long after a sitemap was read it is read again, 1 h.
+    pub every: Duration,
+}
+
+/// `sitemap=` of `larder_warm`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sitemap {
+    /// A path of each server.
+    Path(String),
+    /// A URL.
+    Url {
+        /// Whether it is asked for by https.
+        is_https: bool,
+        /// The host, in lower case, without a port.
+        host: String,
+        /// Path and query.
+        uri: String,
+    },
 }
 
 /// Who may purge where visitors come in: those who come from one of the networks, and those who know a secret.
