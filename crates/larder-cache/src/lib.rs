@@ -74,7 +74,7 @@ pub use storable::Ignore;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, split as split_tags};
 pub use url::{Place, Url};
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
-pub use watch::{PurgedPage, Watcher};
+pub use watch::{Refetchable, Watcher};
 pub use zone::{Lurked, Zone, ZoneLimits};
 
 // The types of the store that a caller needs to make and read bodies.

@@ -78,6 +78,8 @@ pub struct Hold {
     hit_at: AtomicU64,
     /// By which bans it was tested.
     pub(crate) tested: Tested,
+    /// It was told to who fetches what is soon stale.
+    is_announced: AtomicBool,
     /// It was read from a disk, which does not say when it was delivered last.
     is_read: bool,
     /// For a page with ESI: see [`Object::esi_base`].
@@ -332,6 +334,15 @@ impl Object {
     /// Whether it may have been delivered although [`Object::hit_at`] does not say so: before it was read from a disk.
     pub fn may_have_been_hit(&self) -> bool {
         self.hold.is_read && self.hit_at().is_none()
+    }
+
+    /// Whether [`Zone::due`](crate::Zone::due) has told of it.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.hold.is_announced.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn announce(&self) {
+        self.hold.is_announced.store(true, Ordering::Relaxed);
     }
 
     /// How many deliveries were counted.

@@ -1,8 +1,10 @@
 //! Who is told of the pages that purges meet in memory, as they may be fetched again.
 
-/// A page that a purge has met, as it was.
+use larder_http::Time;
+
+/// A page that may be fetched again, as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PurgedPage {
+pub struct Refetchable {
     /// Whether it is asked for by https.
     pub is_https: bool,
     /// The host, without a port.
@@ -11,6 +13,8 @@ pub struct PurgedPage {
     pub uri: Box<[u8]>,
     /// How often it was delivered, where that is counted.
     pub hits: u32,
+    /// Until when it was fresh.
+    pub fresh_until: Time,
     /// The fields of the request that its `Vary` names, in lower case, with their values.
     pub varies_by: Vec<(Box<str>, Box<[u8]>)>,
 }
@@ -24,5 +28,5 @@ pub trait Watcher: Send + Sync {
     fn most(&self) -> usize;
 
     /// These were purged, the variants of a page together.
-    fn purged(&self, pages: Vec<PurgedPage>);
+    fn purged(&self, pages: Vec<Refetchable>);
 }

@@ -1,11 +1,11 @@
-//! Tells who watches of the pages that a purge meets in memory.
+//! Tells of pages in memory that may be fetched again: those that a purge meets, and those that are about to be stale.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::entry::{Entry, each};
 use crate::object::{Mark, Object};
-use crate::watch::{PurgedPage, Watcher};
+use crate::watch::{Refetchable, Watcher};
 use crate::zone::Zone;
 
 impl Zone {
@@ -31,22 +31,40 @@ impl Zone {
     }
 
     /// The pages of an entry that is to be dropped, for [`tell_all`](Self::tell_all).
-    pub(crate) fn watched_of(&self, entry: &Entry) -> Vec<PurgedPage> {
+    pub(crate) fn watched_of(&self, entry: &Entry) -> Vec<Refetchable> {
         each(&entry.variants()).filter_map(|page| described(page)).collect()
     }
 
     /// The pages for which `is_meant` is true that are to be dropped: those that are asked for most.
-    pub(crate) fn watched(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PurgedPage> {
+    pub(crate) fn watched(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<Refetchable> {
         let Some(watcher) = self.watcher() else { return Vec::new() };
-        let all = self.objects(|page| watcher.wants(page.hits()));
-        let mut all: Vec<_> = all.into_iter().filter_map(|page| Some((page.upgrade()?.hits(), page))).collect();
-        all.sort_by_key(|(hits, _)| Reverse(*hits));
-        let meant = all.iter().filter_map(|(_, page)| page.upgrade()).filter(|page| is_meant(page));
+        let all = self.by_hits(|page| watcher.wants(page.hits()));
+        let meant = all.iter().filter_map(Weak::upgrade).filter(|page| is_meant(page));
         meant.take(watcher.most()).filter_map(|page| described(&page)).collect()
     }
 
+    /// The pages in memory for which `is_due` is true and whose URL is known: `most` of those that were delivered most, each
+    /// once until it is stored or confirmed again. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
+    pub fn due(&self, most: usize, is_due: impl Fn(&Object) -> bool) -> Vec<Refetchable> {
+        let all = self.by_hits(|page| !page.is_announced() && is_due(page));
+        let told = all.iter().filter_map(Weak::upgrade).filter_map(|page| {
+            let told = described(&page)?;
+            page.announce();
+            Some(told)
+        });
+        told.take(most).collect()
+    }
+
+    /// The pages in memory for which `is_meant` is true, those first that were delivered most.
+    fn by_hits(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<Weak<Object>> {
+        let all = self.objects(is_meant);
+        let mut all: Vec<_> = all.into_iter().filter_map(|page| Some((page.upgrade()?.hits(), page))).collect();
+        all.sort_by_key(|(hits, _)| Reverse(*hits));
+        all.into_iter().map(|(_, page)| page).collect()
+    }
+
     /// These have been purged.
-    pub(crate) fn tell_all(&self, pages: Vec<PurgedPage>) {
+    pub(crate) fn tell_all(&self, pages: Vec<Refetchable>) {
         if let Some(watcher) = self.watcher().filter(|_| !pages.is_empty()) {
             watcher.purged(pages);
         }
@@ -55,7 +73,7 @@ impl Zone {
 
 /// `None` if it is no page, or its key does not have its host, path and query: then the URL is that of the first visitor, who
 /// may have chosen another one than others ask for.
-fn described(page: &Object) -> Option<PurgedPage> {
+fn described(page: &Object) -> Option<Refetchable> {
     if page.mark() != Mark::Page || !page.has_url_in_key() {
         return None;
     }
@@ -63,6 +81,7 @@ fn described(page: &Object) -> Option<PurgedPage> {
     page.with_url(|url| {
         let url = url?;
         let (host, uri) = (url.host.into(), url.uri.into());
-        Some(PurgedPage { is_https: url.is_https, host, uri, hits: page.hits(), varies_by })
+        let (hits, fresh_until) = (page.hits(), page.fresh_until);
+        Some(Refetchable { is_https: url.is_https, host, uri, hits, fresh_until, varies_by })
     })
 }

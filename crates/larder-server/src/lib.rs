@@ -7,6 +7,7 @@
 pub mod access;
 mod access_lines;
 pub mod acme;
+mod ahead;
 pub mod ask;
 pub mod assemble;
 pub mod auth;
@@ -64,6 +65,7 @@ pub mod script;
 pub mod seats;
 pub mod serving;
 pub mod site;
+mod sitemaps;
 pub mod split;
 mod staple;
 mod stats;

@@ -67,6 +67,12 @@ pub fn page(cx: &Cx) -> String {
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
     write_disk_times(&mut out, &disks);
     write_gates(&mut out, cx);
+    let tallies = &cx.worker.shared.refill.tallies;
+    let fetched = [("purged", &tallies.purged), ("ahead", &tallies.ahead), ("sitemap", &tallies.named)];
+    let fetched = fetched.map(|(why, tally)| (vec![label("why", why)], tally.sums()));
+    if fetched.iter().any(|(_, sums)| sums.all() > 0) {
+        write_metric(&mut out, &WARM, &fetched);
+    }
     write_counted(&mut out, cx);
     cx.worker.shared.dash.php.watch(clock::steady());
     let pools = php_status::known(cx).into_iter();
@@ -222,6 +228,15 @@ const GATE: [Metric<GateStatus>; 4] = [
     })
     .by("outcome"),
 ];
+
+const WARM: Metric<crate::refill::Sums> = counter(
+    "larder_warm_pages_total",
+    "Pages that larder was to fetch without a visitor.",
+    |sums: &crate::refill::Sums| {
+        vec![("stored", sums.stored), ("there", sums.there), ("unstored", sums.unstored), ("failed", sums.failed)]
+    },
+)
+.by("outcome");
 
 const MEMORY: [Metric<Found>; 4] = [
     gauge("larder_memory_bytes", "Memory in use, of the limit that is nearest.", |found: &Found| {

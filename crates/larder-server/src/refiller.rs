@@ -1,4 +1,4 @@
-//! Fetches purged pages again, on the first worker: one at a time, and then a pause of as long as that took, so that the origin
+//! Fetches pages without a visitor, on the first worker: one at a time, and then a pause of as long as that took, so that the origin
 //! has at least half of its time for visitors. Visitors' requests have their turn between two pages.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use larder_http::Time;
 
 use crate::clock;
 use crate::context::Cx;
-use crate::refill::{Page, Refill};
+use crate::refill::{End, Page, Refill, Sums, Why};
 use crate::request::refill::{self, Outcome};
 use crate::site::{Keeps, Site};
 use crate::vsl::Shown;
@@ -42,24 +42,28 @@ pub fn follow(site: &Site, refill: &Arc<Refill>) {
 /// Fetches what is on the list, for as long as the worker lives.
 pub async fn run(worker: Rc<Worker>) {
     let refill = Arc::clone(&worker.shared.refill);
+    let mut report = Report { told: refill.tallies.ahead.sums(), at: clock::steady() };
     loop {
         refill.come().await;
         // A purge, and a plugin with its many, tell of one page after the other.
         tokio::time::sleep(GATHERED_FOR).await;
-        let began = clock::steady();
-        let mut run = Run::default();
+        let (began, before) = (clock::steady(), refill.tallies.purged.sums());
         while let Some(next) = refill.take(clock::now()) {
             if worker.seats.is_closing() {
                 // The next process has pages of its own.
                 return;
             }
             match next {
-                Ok(page) => run.fetch(page, &refill, &worker).await,
+                Ok(page) => fetch(page, &refill, &worker).await,
                 Err(until) => pause(until).await,
             }
+            report.tell(&refill, &worker);
         }
-        let took = clock::steady().saturating_sub(began);
-        worker.cx().local.logs.main(LogLevel::Info, format_args!("{} in {:.1} s", run.told(), took.as_secs_f64()));
+        let run = refill.tallies.purged.sums().since(&before);
+        if run.all() > 0 {
+            let took = clock::steady().saturating_sub(began);
+            worker.cx().local.logs.main(LogLevel::Info, format_args!("{} in {:.1} s", told(&run), took.as_secs_f64()));
+        }
     }
 }
 
@@ -69,77 +73,101 @@ async fn pause(until: Time) {
     tokio::time::sleep(rest).await;
 }
 
-/// What has become of the pages that were on the list.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Run {
-    stored: usize,
-    there: usize,
-    unstored: usize,
-    failed: usize,
-}
-
-impl Run {
-    async fn fetch(&mut self, mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
-        let began = clock::steady();
-        page.tries = page.tries.saturating_add(1);
-        // Nobody waits for it, so the end of the worker does not either.
-        let outcome = tokio::select! {
-            outcome = refill::fetch(&page, worker) => outcome,
-            () = worker.seats.is_to_close() => return,
-        };
-        let took = clock::steady().saturating_sub(began);
-        match outcome.is_asked() {
-            true => {
-                let between = Duration::from_secs(1) / page.per_second.max(1);
-                tokio::time::sleep(took.min(PAUSE_OF_PAGE_MAX).max(between.saturating_sub(took))).await;
-            }
-            false => tokio::task::yield_now().await,
+async fn fetch(mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
+    let began = clock::steady();
+    page.tries = page.tries.saturating_add(1);
+    // Nobody waits for it, so the end of the worker does not either.
+    let outcome = tokio::select! {
+        outcome = refill::fetch(&page, worker) => outcome,
+        () = worker.seats.is_to_close() => return,
+    };
+    let took = clock::steady().saturating_sub(began);
+    match outcome.is_asked() {
+        true => {
+            let between = Duration::from_secs(1) / page.per_second.max(1);
+            tokio::time::sleep(took.min(PAUSE_OF_PAGE_MAX).max(between.saturating_sub(took))).await;
         }
-        match outcome {
-            Outcome::Stored(zone, key) if refill::is_there(&zone, &key) => self.stored += 1,
-            // It was purged meanwhile.
-            Outcome::Stored(..) => self.again(page, "it is purged again and again", refill, worker),
-            Outcome::There => self.there += 1,
-            Outcome::Unstored(why) => {
-                self.unstored += 1;
-                note(&page, &why, &worker.cx());
-            }
-            Outcome::Rests(origin) => {
-                page.tries -= 1;
-                refill.add([Page { origin: Some(origin), ..page }]);
-            }
-            Outcome::Failed(origin, why) => {
-                self.again(Page { origin: Some(origin), ..page }, &why, refill, worker);
-            }
-        }
+        false => tokio::task::yield_now().await,
     }
-
-    /// Has a page wait again, unless it was tried often enough.
-    fn again(&mut self, page: Page, why: &str, refill: &Refill, worker: &Rc<Worker>) {
-        if page.tries < TRIES_MAX {
-            return refill.add([page]);
+    match outcome {
+        Outcome::Stored(zone, key) if refill::is_there(&zone, &key) => count(&page.why, End::Stored, refill),
+        // It was purged meanwhile.
+        Outcome::Stored(..) => again(page, "it is purged again and again", refill, worker),
+        Outcome::There => count(&page.why, End::There, refill),
+        Outcome::Unstored(why) => {
+            count(&page.why, End::Unstored, refill);
+            note(&page, &why, &worker.cx());
         }
-        self.failed += 1;
-        note(&page, why, &worker.cx());
-    }
-
-    fn told(&self) -> String {
-        let Self { stored, there, unstored, failed } = self;
-        let mut told = format!("refilled {stored} of {} pages", stored + there + unstored + failed);
-        for (count, what) in [(there, "already there"), (unstored, "not to be stored"), (failed, "failed")] {
-            if *count > 0 {
-                told.push_str(&format!(", {count} {what}"));
-            }
+        Outcome::Rests(origin) => {
+            page.tries -= 1;
+            refill.add([Page { origin: Some(origin), ..page }]);
         }
-        told
+        Outcome::Failed(origin, why) => again(Page { origin: Some(origin), ..page }, &why, refill, worker),
     }
 }
 
-/// Says why a page is not there again.
+/// Has a page wait again, unless it was tried often enough.
+fn again(page: Page, why: &str, refill: &Refill, worker: &Rc<Worker>) {
+    if page.tries < TRIES_MAX {
+        return refill.add([page]);
+    }
+    count(&page.why, End::Failed, refill);
+    note(&page, why, &worker.cx());
+}
+
+/// Counts what has become of a page.
+fn count(why: &Why, end: End, refill: &Refill) {
+    let tallies = &refill.tallies;
+    match why {
+        Why::Purged => tallies.purged.add(end),
+        Why::Ahead(_) => tallies.ahead.add(end),
+        Why::Named(pass) => {
+            pass.add(end);
+            tallies.named.add(end);
+        }
+    }
+}
+
+/// What was said of pages that were fetched before they were stale.
+struct Report {
+    told: Sums,
+    /// When, as steady time.
+    at: Duration,
+}
+
+impl Report {
+    /// Says what came since the last time, once a minute at most.
+    fn tell(&mut self, refill: &Refill, worker: &Rc<Worker>) {
+        let now = clock::steady();
+        let after = now.saturating_sub(self.at);
+        if after < REPORT_EVERY {
+            return;
+        }
+        let sums = refill.tallies.ahead.sums();
+        let new = sums.since(&self.told);
+        if new.all() > 0 {
+            let (stored, rest) = (new.stored, new.rest());
+            let line =
+                format_args!("warmed {stored} pages before they were stale{rest} in {:.0} s", after.as_secs_f64());
+            worker.cx().local.logs.main(LogLevel::Info, line);
+        }
+        *self = Self { told: sums, at: now };
+    }
+}
+
+fn told(run: &Sums) -> String {
+    format!("refilled {} of {} pages{}", run.stored, run.all(), run.rest())
+}
+
+/// Says why a page is not there.
 fn note(page: &Page, why: &str, cx: &Cx) {
     let scheme = if page.is_https { "https" } else { "http" };
     let (host, uri) = (Shown(&page.host), Shown(&page.uri));
-    cx.local.logs.main(LogLevel::Info, format_args!("not refilled: {scheme}://{host}{uri}: {why}"));
+    let what = match page.why {
+        Why::Purged => "refilled",
+        Why::Ahead(_) | Why::Named(_) => "warmed",
+    };
+    cx.local.logs.main(LogLevel::Info, format_args!("not {what}: {scheme}://{host}{uri}: {why}"));
 }
 
 /// How long a pause after a page is at most, so that a slow one does not hold up those of other sites.
@@ -148,6 +176,8 @@ const PAUSE_OF_PAGE_MAX: Duration = Duration::from_secs(5);
 const TRIES_MAX: u8 = 3;
 /// How long the pages of purges are gathered before the first is fetched, so that it is the one that was asked for most.
 const GATHERED_FOR: Duration = Duration::from_millis(200);
+/// How often it is told what was fetched before it was stale.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -158,13 +188,13 @@ mod tests {
     #[test]
     fn a_run_is_told_in_words() {
         for (run, expected) in [
-            (Run { stored: 120, ..Run::default() }, "refilled 120 of 120 pages"),
+            (Sums { stored: 120, ..Sums::default() }, "refilled 120 of 120 pages"),
             (
-                Run { stored: 1, there: 2, unstored: 3, failed: 4 },
+                Sums { stored: 1, there: 2, unstored: 3, failed: 4 },
                 "refilled 1 of 10 pages, 2 already there, 3 not to be stored, 4 failed",
             ),
         ] {
-            assert_eq!(run.told(), expected);
+            assert_eq!(told(&run), expected);
         }
     }
 }

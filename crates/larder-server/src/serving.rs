@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::acme::Issuing;
+use crate::ahead::Ahead;
 use crate::ask::Desk;
 use crate::assemble::{self, Keeping};
 use crate::bans;
@@ -67,6 +68,7 @@ pub struct Serving {
     main_log: MainLog,
     issuing: Issuing,
     lurker: Arc<Lurker>,
+    ahead: Arc<Ahead>,
     began: Instant,
     last: Mutex<Last>,
 }
@@ -134,6 +136,8 @@ impl Serving {
         let lurker = Lurker::start();
         lurker.follow(&site.caches);
         refiller::follow(&site, &shared.workers.refill);
+        let ahead = Ahead::start(Arc::clone(&shared.workers.refill));
+        ahead.follow(&site);
         let count = options.workers.max(1);
         let mut workers = Vec::with_capacity(count);
         for (number, mine) in share(descriptors.listeners, count).into_iter().enumerate() {
@@ -147,7 +151,7 @@ impl Serving {
         }
         options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone());
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
-        Ok(Self { workers, shared, main_log, issuing, lurker, began, last })
+        Ok(Self { workers, shared, main_log, issuing, lurker, ahead, began, last })
     }
 
     /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
@@ -160,6 +164,7 @@ impl Serving {
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
         refiller::follow(&site, &self.shared.workers.refill);
+        self.ahead.follow(&site);
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
             // If a worker has ended, the process ends too, so nobody is left to configure.

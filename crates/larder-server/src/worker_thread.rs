@@ -26,6 +26,7 @@ use crate::probes;
 use crate::refiller;
 use crate::resolvers;
 use crate::site::Site;
+use crate::sitemaps;
 use crate::status;
 use crate::vsl::Audience;
 use crate::worker::{self, Worker};
@@ -141,6 +142,7 @@ impl Thread {
         thread.follow(&site);
         if number == 0 {
             tokio::task::spawn_local(refiller::run(Rc::clone(&thread.worker)));
+            tokio::task::spawn_local(sitemaps::run(Rc::clone(&thread.worker)));
         }
         thread.worker.misses.lock().tick(0, clock::now());
         thread

@@ -102,7 +102,7 @@ const LAYERS: &[(&str, Layers)] = &[
             ],
             &["request"],
             &["conn", "explain", "fuzzing"],
-            &["ask", "assemble", "listen", "lurker", "refiller", "serving", "worker_thread"],
+            &["ahead", "ask", "assemble", "listen", "lurker", "refiller", "serving", "sitemaps", "worker_thread"],
         ],
     ),
     ("crates/larder-source/src", &[&["plain", "span", "suggest"], &["sources"], &["diagnostic", "lines"]]),

@@ -72,4 +72,9 @@ impl GateStatus {
     pub fn waiting_all(&self) -> u32 {
         self.waiting.iter().sum()
     }
+
+    /// Whether there is room for what nobody waits for: no request waits, and less than half of the places are taken.
+    pub fn is_idle(&self) -> bool {
+        self.waiting_all() == 0 && self.limit.is_none_or(|limit| self.running.saturating_mul(2) < limit)
+    }
 }

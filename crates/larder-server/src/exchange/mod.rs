@@ -250,9 +250,14 @@ impl Exchange {
         self.request.nested.purpose == Purpose::Walk
     }
 
+    /// Whether larder asks for it by itself, without a client.
+    pub fn is_unasked(&self) -> bool {
+        matches!(self.request.nested.purpose, Purpose::Refill(_) | Purpose::Read)
+    }
+
     /// Whether it fills the cache without a client.
     pub fn is_refill(&self) -> bool {
-        self.request.nested.purpose == Purpose::Refill
+        matches!(self.request.nested.purpose, Purpose::Refill(_))
     }
 
     /// Whether only a head is asked for.

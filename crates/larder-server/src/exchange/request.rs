@@ -7,6 +7,7 @@ use bytes::Bytes;
 use larder_http::Method;
 
 use crate::filter::esi::Place;
+use crate::refill::Reason;
 use crate::tempfile::Temp;
 
 use super::feed::Feed;
@@ -108,7 +109,9 @@ pub enum Purpose {
     /// Only the cache.
     Refetch,
     /// Only the cache, for a page that nobody has asked for.
-    Refill,
+    Refill(Reason),
+    /// Larder itself, which reads it.
+    Read,
     /// A purge from the dashboard.
     Purge,
     /// Whether such a purge may be.

@@ -36,6 +36,10 @@ impl List {
         self.places.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether a page with so many hits would be on it.
     pub(super) fn has_room(&self, hits: u32) -> bool {
         let is_full = self.places.len() >= PAGES_MAX || self.bytes + PAGE_BYTES_MAX > BYTES_MAX;
@@ -47,11 +51,14 @@ impl List {
         if bytes_of(&page) > PAGE_BYTES_MAX {
             return;
         }
-        if let Some(old) = self.remove(&name_of(&page))
-            && old.hits > page.hits
-        {
-            // The variant that was asked for more.
-            (page.hits, page.fields) = (old.hits, old.fields);
+        if let Some(old) = self.remove(&name_of(&page)) {
+            if old.hits > page.hits {
+                // The variant that was asked for more.
+                (page.hits, page.fields) = (old.hits, old.fields);
+            }
+            if old.why.urgency() > page.why.urgency() {
+                page.why = old.why;
+            }
         }
         while self.places.len() >= PAGES_MAX || self.bytes + bytes_of(&page) > BYTES_MAX {
             match self.ready.last_key_value() {
@@ -145,6 +152,7 @@ const OVERHEAD_BYTES: usize = 400;
 
 #[cfg(test)]
 mod tests {
+    use super::super::Why;
     use super::*;
 
     fn page(host: &str, uri: &str, hits: u32) -> Page {
@@ -155,6 +163,7 @@ mod tests {
             hits,
             fields: vec![("accept-language".into(), uri.as_bytes().into())],
             per_second: 1,
+            why: Why::Purged,
             tries: 0,
             since: Time(u64::from(hits)),
             origin: None,

@@ -1,18 +1,22 @@
-//! Pages that are fetched again after a purge: `larder_refill`.
+//! Pages that are fetched without a visitor: after a purge (`larder_refill`), and before they are missed (`larder_warm`).
 //!
 //! ```text
-//! a purge, on its thread -> Wish (a zone's) -> List, of the process: most hits first
+//! a purge, on its thread ---> Wish (a zone's) --.
+//! ahead.rs, on its thread: what is soon stale --+-> List, of the process: most hits first
+//! sitemaps.rs, on the first worker -------------'
 //! refiller.rs, on the first worker: the next page -> request/refill.rs: a request without a client -> a rest
 //! ```
-//! Whoever else knows which pages are to be in the cache adds them to the list in the same way.
 
 mod list;
 mod rests;
+mod sitemap;
+mod tally;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use larder_cache::{PurgedPage, Watcher};
+use larder_cache::{Refetchable, Watcher};
 use larder_http::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -21,6 +25,8 @@ use crate::clock;
 
 use list::List;
 use rests::Rests;
+pub use sitemap::{BYTES_MAX as SITEMAP_BYTES_MAX, Sitemap};
+pub use tally::{End, Sums, Tally};
 
 /// A page that is to be fetched.
 #[derive(Clone, Debug)]
@@ -37,12 +43,67 @@ pub struct Page {
     pub fields: Vec<(Box<str>, Box<[u8]>)>,
     /// How many pages like it are fetched in a second at most.
     pub per_second: u32,
+    /// Why.
+    pub why: Why,
     /// How often it was tried.
     pub tries: u8,
     /// When it was put on the list.
     pub since: Time,
     /// The origin that its location asks, as soon as that is known.
     pub origin: Option<usize>,
+}
+
+/// Why a page is fetched.
+#[derive(Clone, Debug)]
+pub enum Why {
+    /// It was purged.
+    Purged,
+    /// It is asked for often, and fresh until then. A later one is not fetched.
+    Ahead(Time),
+    /// A sitemap names it, of whose pages this tells.
+    Named(Arc<Tally>),
+}
+
+impl Why {
+    /// How much of what may be stored it overrules.
+    fn urgency(&self) -> u8 {
+        match self {
+            Self::Named(_) => 0,
+            Self::Ahead(_) => 1,
+            Self::Purged => 2,
+        }
+    }
+
+    /// The same for the request.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Purged => Reason::Purged,
+            Self::Ahead(until) => Reason::Ahead(*until),
+            Self::Named(_) => Reason::Named,
+        }
+    }
+}
+
+/// Why a page is fetched, for its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was purged.
+    Purged,
+    /// It is soon stale; one that is fresh for longer than until then is left.
+    Ahead(Time),
+    /// A sitemap names it.
+    Named,
+}
+
+/// What has become of all pages that were fetched so.
+#[derive(Default)]
+pub struct Tallies {
+    /// After a purge.
+    pub purged: Tally,
+    /// Before they were stale.
+    pub ahead: Tally,
+    /// For a sitemap.
+    pub named: Tally,
 }
 
 /// The pages of a process that wait to be fetched, and the origins that rest.
@@ -55,6 +116,29 @@ pub struct Refill {
     /// Whether pages wait, so that failures of visitors' fetches are noted.
     is_busy: AtomicBool,
     come: Notify,
+    /// What has become of those that were fetched.
+    pub tallies: Tallies,
+    /// The last pass through each sitemap, by its URL.
+    pub passes: Mutex<BTreeMap<String, Pass>>,
+}
+
+/// A pass through a sitemap.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// When it began.
+    pub began: Time,
+    /// When all its pages were through; `None` while they are not.
+    pub ended: Option<Time>,
+    /// How many sitemaps were read: those of an index, too.
+    pub maps: u64,
+    /// How many pages they name.
+    pub pages: u64,
+    /// How many of them, and of the sitemaps, are none of this server.
+    pub foreign: u64,
+    /// What has become of its pages.
+    pub tally: Arc<Tally>,
+    /// Why a sitemap could not be read: the first.
+    pub trouble: Option<String>,
 }
 
 impl Refill {
@@ -87,6 +171,16 @@ impl Refill {
             self.is_busy.store(false, Ordering::Relaxed);
         }
         next
+    }
+
+    /// How many pages wait.
+    pub fn waiting(&self) -> usize {
+        self.list.lock().len()
+    }
+
+    /// Notes that an origin has enough to do at this time.
+    pub fn busy(&self, origin: usize, now: Time) {
+        self.rests.lock().busy(origin, now);
     }
 
     /// Notes that an origin has failed.
@@ -132,20 +226,33 @@ impl Watcher for Wish {
         list::PAGES_MAX
     }
 
-    fn purged(&self, pages: Vec<PurgedPage>) {
+    fn purged(&self, pages: Vec<Refetchable>) {
         let (per_second, since) = (self.per_second, clock::now());
-        self.refill.add(pages.into_iter().filter(is_for_all).map(|page| {
-            let PurgedPage { is_https, host, uri, hits, varies_by } = page;
-            Page { is_https, host, uri, hits, fields: varies_by, per_second, tries: 0, since, origin: None }
-        }));
+        self.refill
+            .add(pages.into_iter().filter(is_for_all).map(|page| Page::of(page, Why::Purged, per_second, since)));
+    }
+}
+
+impl Page {
+    /// One that is or was in the cache.
+    pub fn of(page: Refetchable, why: Why, per_second: u32, since: Time) -> Self {
+        let Refetchable { is_https, host, uri, hits, varies_by, fresh_until: _ } = page;
+        Self { is_https, host, uri, hits, fields: varies_by, per_second, why, tries: 0, since, origin: None }
     }
 }
 
 /// Whether a page is not a variant by what says who asks.
-fn is_for_all(page: &PurgedPage) -> bool {
+pub fn is_for_all(page: &Refetchable) -> bool {
     page.varies_by.iter().all(|(name, value)| value.is_empty() || IMPERSONAL.contains(&&**name))
 }
 
+/// Whether an answer with this status says that its origin has trouble.
+pub fn is_failure(status: u16) -> bool {
+    status >= 500 || status == TOO_MANY_REQUESTS
+}
+
+/// Too Many Requests (RFC 6585): it has too much to do.
+const TOO_MANY_REQUESTS: u16 = 429;
 /// Fields that say what a visitor can read and wants, and not who it is.
 const IMPERSONAL: [&str; 9] = [
     "accept",
@@ -180,7 +287,8 @@ mod tests {
             ("x-forwarded-for", "10.1.2.3", false),
         ] {
             let varies_by = vec![(name.into(), value.as_bytes().into())];
-            let page = PurgedPage { is_https: false, host: (*b"h").into(), uri: (*b"/").into(), hits: 1, varies_by };
+            let (host, uri) = ((*b"h").into(), (*b"/").into());
+            let page = Refetchable { is_https: false, host, uri, hits: 1, fresh_until: Time(0), varies_by };
             assert_eq!(is_for_all(&page), expected, "{name}: {value}");
         }
     }

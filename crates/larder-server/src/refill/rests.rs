@@ -30,6 +30,12 @@ impl Rests {
         rest.until
     }
 
+    /// Notes that an origin has enough to do: its pages wait for a moment, and a rest after a failure stays as long.
+    pub(super) fn busy(&mut self, origin: usize, now: Time) {
+        let rest = self.0.entry(origin).or_insert(Rest { until: Time(0), length: Duration::ZERO });
+        rest.until = rest.until.max(now.plus(BUSY));
+    }
+
     pub(super) fn succeeded(&mut self, origin: usize) {
         self.0.remove(&origin);
     }
@@ -39,6 +45,8 @@ impl Rests {
     }
 }
 
+/// How long the pages of an origin wait that has enough to do.
+const BUSY: Duration = Duration::from_millis(100);
 /// How long the first rest after a failure is; each further one is twice as long.
 const REST_MIN: Duration = Duration::from_secs(1);
 /// How long a rest is at most.

@@ -209,7 +209,7 @@ fn one_less(level: LogLevel) -> LogLevel {
 /// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
-    if ex.is_refill() {
+    if ex.is_unasked() {
         // What it stores is for everybody: nothing that somebody unknown would not get.
         let asks = loc.access.auth_basic.is_some() || loc.subrequests.auth_request.is_some();
         let is_denied = check(&loc.settings.access.rules, peer(ex)) == Verdict::Denied;

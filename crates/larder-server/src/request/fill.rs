@@ -22,6 +22,7 @@ use crate::exchange::{Cause, Exchange, Purpose, Report, Reported};
 use crate::policy::{self, Keep};
 use crate::records;
 use crate::records::fetch::Told;
+use crate::refill;
 use crate::site::{Backend, Origin};
 use crate::tempfile;
 
@@ -64,6 +65,8 @@ pub fn fill(
 ) -> Passed {
     let length = joined.as_ref().map(|joined| joined.total).or(answer.body.content_length());
     ex.upstream.is_stored = false;
+    // A refill brings what visitors are to get; a failure is none of it.
+    let storing = storing.filter(|_| !(ex.is_refill() && refill::is_failure(answer.head.status)));
     let storing = part::storing_for(&answer, storing, ex, cx);
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);

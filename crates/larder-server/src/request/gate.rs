@@ -1,8 +1,10 @@
 //! What a request asks of the gate of a group of origins: its class, and whether it passes by.
 
+use std::sync::Arc;
+
 use larder_http::{Known, Method};
 use larder_origin::Group;
-use larder_origin::gate::{Asks, Class};
+use larder_origin::gate::{Asks, Class, Gate};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose};
@@ -17,17 +19,27 @@ pub fn asks(backend: &Backend, group: &Group, ex: &mut Exchange, cx: &Cx) -> Ask
     Asks { class, passes: backend.gating.passes, own: None }
 }
 
+/// Whether a request that nobody waits for may come to the group that is asked.
+pub fn is_idle(backend: &Backend, cx: &Cx) -> bool {
+    gate_of(backend, cx).is_none_or(|gate| gate.status().is_idle())
+}
+
 /// Whether others wait at the gate of the group that is asked.
 pub fn has_line(backend: &Backend, cx: &Cx) -> bool {
-    let Target::Group { group, .. } = backend.target else { return false };
-    let gate = cx.site().origins.groups[group].gate();
-    gate.is_some_and(|gate| gate.status().waiting_all() > 0)
+    gate_of(backend, cx).is_some_and(|gate| gate.status().waiting_all() > 0)
+}
+
+fn gate_of<'a>(backend: &Backend, cx: &'a Cx) -> Option<&'a Arc<Gate>> {
+    let Target::Group { group, .. } = backend.target else { return None };
+    cx.site().origins.groups.get(group)?.gate()
 }
 
 /// The class of a request, and by what.
 pub fn class(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> (Class, &'static str) {
     match ex.request.nested.purpose {
-        Purpose::Refetch | Purpose::Refill => return (Class::BACKGROUND, "no client waits for it"),
+        Purpose::Refetch | Purpose::Refill(_) | Purpose::Read => {
+            return (Class::BACKGROUND, "no client waits for it");
+        }
         Purpose::Answer | Purpose::Slice | Purpose::Walk | Purpose::Purge | Purpose::MayPurge => {}
     }
     let said = backend.gating.class.as_ref().and_then(|text| text.with(ex, cx, |_, value| Class::parse(value)));

@@ -8,8 +8,9 @@ use larder_http::{Time, status};
 use larder_store::BodyState;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Cause, Exchange, Part};
+use crate::exchange::{CacheStatus, Cause, Exchange, Part, Purpose};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
+use crate::refill::Reason;
 use crate::site::Origin;
 
 use super::far_range::{self, Arriving};
@@ -151,11 +152,16 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Delivers a page that is fresh.
 fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Hit);
-    if ex.is_refill() {
-        return Step::Abort;
+    if let Purpose::Refill(reason) = ex.request.nested.purpose {
+        return match (reason, ex.upstream.zone) {
+            (Reason::Ahead(until), Some(zone)) if object.fresh_until <= until => {
+                asked_for_anew(zone, object.to_arc(), ex, cx)
+            }
+            _ => Step::Abort,
+        };
     }
     cx.stats().hits.add(1);
-    if cx.loc(ex).settings.purging.refill.is_some() {
+    if cx.loc(ex).settings.purging.counts_hits {
         object.note_hit();
     }
     if object.body.whole().is_none() || ex.upstream.part == Part::Asked {

@@ -55,6 +55,7 @@ pub mod purge;
 pub mod purge_by_origin;
 pub mod purge_from;
 mod purge_site;
+pub mod read;
 pub mod reasons;
 pub mod receive;
 pub mod recode;
@@ -354,7 +355,8 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Purpose::Answer => {}
             Purpose::Slice => step = slice::only_of_slices(step, ex, cx),
             Purpose::Refetch => step = refetch::only_of_refetches(step),
-            Purpose::Refill => step = refill::only_of_refills(step, ex, cx),
+            Purpose::Refill(_) => step = refill::only_of_refills(step, ex, cx),
+            Purpose::Read => step = read::only_of_reads(step, ex, cx),
             Purpose::Purge | Purpose::MayPurge => step = dashboard_purge::only_of_purges(step, ex, cx),
             Purpose::Walk => step = walk::only_of_walks(step, ex, cx),
         }

@@ -33,7 +33,7 @@ pub fn taken(fields: &mut Arc<Fields>, ex: &mut Exchange, cx: &Cx) -> Option<Tak
     for name in by_origin::FIELDS {
         own.remove(name);
     }
-    if ex.is_refill() {
+    if ex.is_unasked() {
         // A page that purges when it is fetched would be fetched without an end.
         return None;
     }

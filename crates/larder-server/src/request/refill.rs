@@ -1,4 +1,4 @@
-//! A request without a client, which fills the cache: `larder_refill`.
+//! A request without a client, which fills the cache: `larder_refill`, `larder_warm`.
 //!
 //! It is a GET of the page without cookies and credentials, and goes the way of every request: server, rewrites, location, key.
 //! What it stores is what somebody unknown would have got, at the address of nobody in particular: where a password, a
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{KeyRef, Zone};
-use larder_conf::model::ListenAddress;
+use larder_conf::model::{ListenAddress, Purging};
 use larder_http::Time;
 use larder_store::{BodyReader, Piece};
 use larder_tls::VerifyMode;
@@ -25,11 +25,11 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Client, Exchange, Purpose, Secured};
 use crate::net::Inbound;
 use crate::policy::directives;
-use crate::refill::Page;
+use crate::refill::{Page, Reason, is_failure};
 use crate::site::{Handler, Listener, Origin, Site, Target};
 use crate::worker::Worker;
 
-use super::{Content, Slow, Step, files, receive};
+use super::{Content, Slow, Step, files, gate, receive};
 
 /// What has come of a page.
 pub enum Outcome {
@@ -39,7 +39,7 @@ pub enum Outcome {
     There,
     /// It is not to be stored, or may not be asked for, for this reason.
     Unstored(Cow<'static, str>),
-    /// This origin rests.
+    /// This origin rests, or has enough to do.
     Rests(usize),
     /// This origin has failed in this way, and rests from now on.
     Failed(usize, Cow<'static, str>),
@@ -62,18 +62,38 @@ pub async fn fetch(page: &Page, worker: &Rc<Worker>) -> Outcome {
     let Some((listener, host)) = way_to(page.is_https, &page.host, cx.site()) else {
         return Outcome::Unstored(NOT_ONE_SERVER.into());
     };
+    let purpose = Purpose::Refill(page.why.reason());
+    match begin(&head(page, host, listener), listener, purpose, worker, &cx) {
+        Ok((step, mut ex)) => {
+            let outcome = ask(step, &mut ex, &cx).await;
+            worker.recycle(ex);
+            outcome
+        }
+        Err(why) => Outcome::Unstored(why.into()),
+    }
+}
+
+/// The first step of a request with this head, of nobody in particular, which meets no limits. An error says why there is none.
+pub fn begin(
+    head: &[u8],
+    listener: &Listener,
+    purpose: Purpose,
+    worker: &Rc<Worker>,
+    cx: &Cx,
+) -> Result<(Step, Box<Exchange>), &'static str> {
     let mut ex = worker.exchange(&Rc::new(client(listener, Some(NOBODY), cx.now())));
-    ex.request.nested.purpose = Purpose::Refill;
-    let outcome = match receive::begin_unseen(&head(page, host, listener), listener, &mut ex, &cx, cx.now()) {
+    ex.request.nested.purpose = purpose;
+    match receive::begin_unseen(head, listener, &mut ex, cx, cx.now()) {
         Ok(step) if cx.server(&ex).verify == VerifyMode::Off => {
             ex.request.limits.req_asked = true;
             ex.request.limits.conn_asked = true;
-            ask(step, &mut ex, &cx).await
+            Ok((step, ex))
         }
-        Ok(_) | Err(_) => Outcome::Unstored(NOT_FOR_ALL.into()),
-    };
-    worker.recycle(ex);
-    outcome
+        Ok(_) | Err(_) => {
+            worker.recycle(ex);
+            Err(NOT_FOR_ALL)
+        }
+    }
 }
 
 async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
@@ -97,7 +117,7 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
     };
     match ex.upstream.status {
         None => return failed("the origin gave no answer".to_owned()),
-        Some(status) if status >= 500 || status == TOO_MANY_REQUESTS => {
+        Some(status) if is_failure(status) => {
             return failed(format!("the origin answered with {status}"));
         }
         Some(_) => {}
@@ -184,7 +204,7 @@ pub fn is_there(zone: &Zone, key: &[u8]) -> bool {
 pub fn only_of_refills(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     match step {
         Step::Handle => handle(ex, cx),
-        Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() && !rests(ex, cx) => plan.into(),
+        Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() && may_ask(ex, cx) => plan.into(),
         Step::Deliver(response) => Step::Part(response),
         Step::Route(_)
         | Step::Find
@@ -199,18 +219,33 @@ pub fn only_of_refills(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-fn rests(ex: &Exchange, cx: &Cx) -> bool {
-    let rest = |origin: &Origin| cx.worker.shared.refill.resting(place_of(origin, cx), cx.now());
-    cx.origin(ex).and_then(rest).is_some()
+/// Whether the origin neither rests nor has enough to do, which makes it rest for a moment.
+fn may_ask(ex: &Exchange, cx: &Cx) -> bool {
+    let Some(origin) = cx.origin(ex) else { return false };
+    let (refill, place) = (&cx.worker.shared.refill, place_of(origin, cx));
+    if !gate::is_idle(&origin.backend, cx) {
+        refill.busy(place, cx.now());
+    }
+    refill.resting(place, cx.now()).is_none()
 }
 
-/// The answer of a location that refills; an index may lead to one.
+/// Whether a location wants pages that are fetched for this reason.
+fn is_wanted(purpose: Purpose, purging: &Purging) -> bool {
+    match purpose {
+        Purpose::Refill(Reason::Purged) => purging.refill.is_some(),
+        Purpose::Refill(Reason::Ahead(_)) => purging.warm.as_ref().is_some_and(|warm| warm.ahead_percent.is_some()),
+        Purpose::Refill(Reason::Named) => purging.warm.is_some(),
+        _ => false,
+    }
+}
+
+/// The answer of a location that wants the page; an index may lead to one.
 fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     let loc = cx.loc(ex);
     match &loc.handler {
         Handler::Static => files::serve(ex, cx),
         Handler::Origin(origin)
-            if loc.settings.purging.refill.is_some()
+            if is_wanted(ex.request.nested.purpose, &loc.settings.purging)
                 && loc.settings.parts.slice_bytes == 0
                 && origin.policy.directives().is_some_and(|policy| policy.cache.is_some()) =>
         {
@@ -236,13 +271,24 @@ pub fn way_to<'a>(is_https: bool, host: &'a [u8], site: &'a Site) -> Option<(&'a
         }
         host => host,
     };
-    let server = |listener: &Listener| {
-        let found = listener.names.find(host, |name| name.regex.is_match(host).unwrap_or(false));
-        found.unwrap_or(listener.default)
-    };
+    let server = |listener: &Listener| server_at(listener, host);
     let is_usual = |listener: &&Listener| port_of(listener) == Some(usual_port(listener));
     let listener = all().find(is_usual).unwrap_or(first);
     all().all(|other| server(other) == server(listener)).then_some((listener, host))
+}
+
+/// The server that a host leads to at a listener.
+pub fn server_at(listener: &Listener, host: &[u8]) -> usize {
+    named(listener, host).unwrap_or(listener.default)
+}
+
+/// Whether it does so by a name.
+pub fn is_named(host: &[u8], listener: &Listener) -> bool {
+    named(listener, host).is_some()
+}
+
+fn named(listener: &Listener, host: &[u8]) -> Option<usize> {
+    listener.names.find(host, |name| name.regex.is_match(host).unwrap_or(false))
 }
 
 fn port_of(listener: &Listener) -> Option<u16> {
@@ -304,10 +350,9 @@ pub fn client(listener: &Listener, from: Option<IpAddr>, now: Time) -> Client {
 
 /// An address that nobody has (RFC 5737), so that no rule for one's own addresses gives it more than a visitor gets.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Too Many Requests (RFC 6585): it has too much to do.
-const TOO_MANY_REQUESTS: u16 = 429;
-const NOT_ONE_SERVER: &str = "its host does not lead to one server at all addresses of its scheme";
-const NOT_FOR_ALL: &str = "not everybody may ask for it, or no location stores it that refills";
+/// Why a request is not made that leads to several servers, or to none.
+pub const NOT_ONE_SERVER: &str = "its host does not lead to one server at all addresses of its scheme";
+const NOT_FOR_ALL: &str = "not everybody may ask for it, or no location stores it that wants it";
 /// How long the head of an answer, and then its body, may take.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 const BODY_TIME_MAX: Duration = Duration::from_secs(60);
@@ -316,6 +361,8 @@ const PIECE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use crate::refill::Why;
+
     use super::*;
 
     #[test]
@@ -337,6 +384,7 @@ mod tests {
             hits: 1,
             fields: fields.map(|(name, value)| (name.into(), value.as_bytes().into())).into(),
             per_second: 1,
+            why: Why::Purged,
             tries: 0,
             since: Time(0),
             origin: None,

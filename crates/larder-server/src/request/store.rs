@@ -42,7 +42,7 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
 
 fn fetched(ex: &Exchange) -> Fetched {
     let by = match ex.request.nested.purpose {
-        Purpose::Refetch | Purpose::Refill => FetchedBy::Background,
+        Purpose::Refetch | Purpose::Refill(_) | Purpose::Read => FetchedBy::Background,
         Purpose::Answer | Purpose::Slice | Purpose::Walk | Purpose::Purge | Purpose::MayPurge => FetchedBy::Request,
     };
     Fetched { from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)), by, is_confirmed: false }

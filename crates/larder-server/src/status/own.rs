@@ -14,12 +14,25 @@ use crate::counts::{
     Zones,
 };
 use crate::metrics;
+use crate::refill::Tally;
 
 use super::{Shape, Wrong, named, now, timestamp};
 
 /// What there is.
-const ROOTS: [&str; 11] =
-    ["caches", "explain", "hour", "latency", "live", "memory", "now", "origins", "process", "status_zones", "why"];
+const ROOTS: [&str; 12] = [
+    "caches",
+    "explain",
+    "hour",
+    "latency",
+    "live",
+    "memory",
+    "now",
+    "origins",
+    "process",
+    "status_zones",
+    "warm",
+    "why",
+];
 
 /// What is at a path.
 pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
@@ -38,6 +51,7 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         ["status_zones", "locations", rest @ ..] => named(zones(&counted.locations), rest, Wrong::NO_PATH),
         ["now"] => Ok(Shape::One(now::now(cx))),
         ["hour"] => Ok(Shape::One(cx.worker.shared.dash.hour())),
+        ["warm"] => Ok(Shape::One(warm(cx))),
         ["why"] => Ok(Shape::One(cx.worker.shared.misses.summary(cx.now()).to_json())),
         _ => Err(Wrong::NO_PATH),
     }
@@ -52,6 +66,32 @@ fn process(cx: &Cx) -> Value {
         "generation": loaded.generation,
         "loaded": timestamp(loaded.at),
     })
+}
+
+/// What was fetched without a visitor.
+fn warm(cx: &Cx) -> Value {
+    let refill = &cx.worker.shared.refill;
+    let passes = refill.passes.lock();
+    let sitemaps = passes.iter().map(|(at, pass)| {
+        json!({
+            "url": at,
+            "began": timestamp(pass.began), "ended": pass.ended.map(timestamp),
+            "sitemaps": pass.maps, "pages": pass.pages, "foreign": pass.foreign,
+            "fetched": ends(&pass.tally), "trouble": pass.trouble,
+        })
+    });
+    json!({
+        "waiting": refill.waiting(),
+        "purged": ends(&refill.tallies.purged),
+        "ahead": ends(&refill.tallies.ahead),
+        "sitemap": ends(&refill.tallies.named),
+        "sitemaps": sitemaps.collect::<Vec<_>>(),
+    })
+}
+
+fn ends(tally: &Tally) -> Value {
+    let sums = tally.sums();
+    json!({ "stored": sums.stored, "there": sums.there, "unstored": sums.unstored, "failed": sums.failed })
 }
 
 fn memory(cx: &Cx) -> Value {

@@ -95,4 +95,5 @@ mod vcl_labels;
 mod vcl_modules;
 mod vcl_upstreams;
 mod vcl_urls;
+mod warm;
 mod why;

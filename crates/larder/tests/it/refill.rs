@@ -63,7 +63,7 @@ fn purged_pages_are_fetched_again_by_hits_and_without_what_says_who_asked() {
     let before = origin.count();
     assert_eq!(site.ask("PURGE", "/", "Surrogate-Key: all\r\nCookie: a=b\r\n").status, 200);
     site.wait_for_log("refilled 3 of 5 pages, 2 not to be stored");
-    let why = "not everybody may ask for it, or no location stores it that refills";
+    let why = "not everybody may ask for it, or no location stores it that wants it";
     for path in ["/denied/a", "/off/a"] {
         site.wait_for_log(&format!("not refilled: http://site.test{path}: {why}"));
     }
