@@ -93,14 +93,8 @@ fn write_disk_times(out: &mut String, disks: &[Labelled<DiskStats>]) {
 
 /// Writes what is counted at the gates of groups.
 fn write_gates(out: &mut String, cx: &Cx) {
-    let mut gates: Vec<Labelled<GateStatus>> = Vec::new();
-    for group in &cx.site().origins.groups {
-        let labels = vec![label("group", group.name())];
-        // The same place may be asked in two protocols.
-        if let Some(gate) = group.gate().filter(|_| gates.iter().all(|(known, _)| *known != labels)) {
-            gates.push((labels, gate.status()));
-        }
-    }
+    let gates = cx.site().origins.gates().map(|(group, gate)| (vec![label("group", group)], gate));
+    let gates: Vec<Labelled<GateStatus>> = gates.collect();
     GATE.iter().for_each(|metric| write_metric(out, metric, &gates));
     let name = "larder_gate_wait_seconds";
     if !gates.is_empty() {

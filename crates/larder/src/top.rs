@@ -59,10 +59,10 @@ fn screen() -> usize {
     terminal::rows().saturating_sub(1)
 }
 
-/// How many rows origins may have, and caches, so that both are seen on a screen of so many rows, and the first reasons.
+/// How many rows origins, gates and caches may have, so that all are seen on a screen of so many rows, and the first reasons.
 fn states_of(rows: usize) -> usize {
-    // What is above them, three heads with a line before each, and the last row.
-    (rows.saturating_sub(10 + 3 * 2 + 1) / 3).max(2)
+    // What is above them, four heads with a line before each, and the last row.
+    (rows.saturating_sub(10 + 4 * 2 + 1) / 4).max(2)
 }
 
 /// Draws the screen from line `from` on, or from where the end is on it, and returns from where. Lines that are too long for
@@ -163,6 +163,19 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
             )
         },
     );
+    table(format!("{:11} {:>6} {:>6} {:>8}  GATE", "STATE", "THERE", "OF", "WAITING"), at("gates"), states, &|row| {
+        let [state, running, limit, waiting] = ["state", "running", "limit", "waiting"].map(|name| plain(&row[name]));
+        let mut line = format!("{state:11} {running:>6} {limit:>6} {waiting:>8}  {}", plain(&row["group"]));
+        for (class, count) in row["classes"].as_object().into_iter().flatten() {
+            // Writing to a string does not fail.
+            let _ = write!(line, ", {} {class}", plain(count));
+        }
+        let overflows = row["overflows_per_second"].as_f64().filter(|rate| *rate > 0.0);
+        if overflows.is_some() {
+            let _ = write!(line, ", {} overflows/s", self::rate(overflows));
+        }
+        line
+    });
     table(format!("{:11} {:>6} {:>6} {:>8}  CACHE", "STATE", "USED", "OF", "PAGES"), at("zones"), states, &|row| {
         let [used, most] = ["bytes", "bytes_max"].map(|name| row[name].as_u64().map_or_else(none, size));
         format!("{:11} {used:>6} {most:>6} {:>8}  {}", plain(&row["state"]), plain(&row["pages"]), plain(&row["name"]))
@@ -175,7 +188,7 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
 }
 
 /// States in which nobody need look.
-const IN_ORDER: [&str; 3] = ["up", "memory", "serving"];
+const IN_ORDER: [&str; 4] = ["up", "open", "memory", "serving"];
 
 fn none() -> String {
     "-".to_owned()
@@ -213,6 +226,8 @@ mod tests {
             "cache": { "share": 0.8, "per_second": 9.04 },
             "times": { "cache": { "p50": 0.000_088, "p99": null } },
             "alarms": ["pages: memory is too small"],
+            "gates": [{ "group": "php", "state": "queue", "running": 4, "limit": 4, "waiting": 3, "classes": { "high": 1, "low": 2 },
+                "overflows_per_second": 2.5 }],
             "costly": [{ "count": 12, "reason": "Set-Cookie", "place": "a /", "example": "/x\u{1b}[1m" }],
             "zones": [{ "name": "pages", "state": "memory", "bytes": 3379, "bytes_max": 1_048_576, "pages": 2 }],
         });
@@ -224,14 +239,16 @@ mod tests {
             (4, "to origins          -/s - there now, - waiting"),
             (6, "cache            88us   99 % within -"),
             (10, "ALARM      pages: memory is too small"),
-            (12, "STATE         USED     OF    PAGES  CACHE"),
-            (13, "memory        3.3k   1.0M        2  pages"),
-            (15, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
-            (16, "      12  Set-Cookie, a /, /x?[1m"),
+            (12, "STATE        THERE     OF  WAITING  GATE"),
+            (13, "queue            4      4        3  php, 1 high, 2 low, 2.5 overflows/s"),
+            (15, "STATE         USED     OF    PAGES  CACHE"),
+            (16, "memory        3.3k   1.0M        2  pages"),
+            (18, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
+            (19, "      12  Set-Cookie, a /, /x?[1m"),
         ] {
             assert_eq!(shown[line], expected);
         }
-        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (17, 10));
+        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (20, 10));
     }
 
     #[test]
@@ -247,6 +264,6 @@ mod tests {
         let cache = shown.iter().position(|line| line.ends_with("  pages"));
         let reasons = shown.iter().position(|line| line.contains("WHY NO HIT"));
         assert!(cache < reasons && reasons.is_some_and(|line| line < 23), "{shown:#?}");
-        assert_eq!((states_of(0), states_of(80)), (2, 21));
+        assert_eq!((states_of(0), states_of(80)), (2, 15));
     }
 }

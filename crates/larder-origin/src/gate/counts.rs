@@ -1,8 +1,9 @@
 //! What is counted at a gate.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::class::CLASSES;
+use super::class::{CLASSES, Class};
 
 /// The upper bounds of how long was waited, milliseconds; what is longer is in the last bucket.
 pub const WAIT_BOUNDS_MILLIS: [u64; 10] = [5, 10, 50, 100, 500, 1000, 2000, 5000, 10_000, 30_000];
@@ -29,6 +30,11 @@ pub struct GateCounts {
 }
 
 impl GateCounts {
+    /// Requests that did not come in, and did not leave by themselves.
+    pub fn overflows(&self) -> u64 {
+        self.refused + self.displaced + self.expired
+    }
+
     /// One has come in after waiting.
     pub(super) fn waited(&mut self, time: Duration) {
         self.admitted += 1;
@@ -68,6 +74,12 @@ pub struct GateStatus {
 }
 
 impl GateStatus {
+    /// Those of whom some wait, with how many.
+    pub fn by_class(&self) -> BTreeMap<&'static str, u32> {
+        let all = Class::all().zip(self.waiting).map(|(class, count)| (class.name(), count));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// How many wait.
     pub fn waiting_all(&self) -> u32 {
         self.waiting.iter().sum()

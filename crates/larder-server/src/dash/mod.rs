@@ -24,7 +24,7 @@ use crate::clock;
 use hour::{Hour, STEP_SECS};
 
 pub use php::{Pool, Pools};
-pub use point::{DiskPoint, Point, Span, ZonePoint};
+pub use point::{DiskPoint, GatePoint, Point, Span, ZonePoint};
 
 /// What is known of the last minute and the last hour.
 #[derive(Debug)]

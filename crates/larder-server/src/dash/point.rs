@@ -20,6 +20,17 @@ pub struct Point {
     pub origin_requests: u64,
     /// Of each cache.
     pub zones: Vec<ZonePoint>,
+    /// Of each gate.
+    pub gates: Vec<GatePoint>,
+}
+
+/// The same of the gate of a group of origins.
+#[derive(Clone, Debug, Default)]
+pub struct GatePoint {
+    /// The group's name.
+    pub name: Box<str>,
+    /// Requests that did not get in.
+    pub overflows: u64,
 }
 
 /// The same of a cache.
@@ -86,6 +97,17 @@ impl<'a> Span<'a> {
 
     fn grown(&self, count: impl Fn(&Point) -> u64) -> u64 {
         count(self.last).saturating_sub(count(self.first))
+    }
+
+    /// How many requests did not get in at the gate of a group, in a second; `None` if a reload has brought it since then.
+    pub fn overflows_per_second(&self, group: &str) -> Option<f64> {
+        gate(self.first, group)?;
+        self.per_second(|point| gate(point, group).unwrap_or(0))
+    }
+
+    /// How many did not.
+    pub fn overflows(&self, group: &str) -> u64 {
+        gate(self.first, group).map_or(0, |before| gate(self.last, group).unwrap_or(0).saturating_sub(before))
     }
 
     /// The same for a count of the cache of this name; `None` if a reload has brought it since then, or its disks.
@@ -167,6 +189,10 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a ZonePoint> {
     point.zones.iter().find(|zone| &*zone.name == name)
 }
 
+fn gate(point: &Point, group: &str) -> Option<u64> {
+    point.gates.iter().find(|gate| &*gate.name == group).map(|gate| gate.overflows)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +229,17 @@ mod tests {
         assert_eq!((span.share(), span.cache_quantile(0.5)), (None, None));
         let same = Span::new(&first, &first);
         assert_eq!(same.per_second(|point| point.sums.requests), None, "no time has passed");
+    }
+
+    #[test]
+    fn gates_are_compared_by_name() {
+        let (mut first, mut last) = (point(1, 0, 0), point(3, 0, 0));
+        let gate = |name: &str, overflows: u64| GatePoint { name: name.into(), overflows };
+        first.gates = vec![gate("php", 5)];
+        last.gates = vec![gate("new", 7), gate("php", 9)];
+        let span = Span::new(&first, &last);
+        assert_eq!((span.overflows_per_second("php"), span.overflows("php")), (Some(2.0), 4));
+        assert_eq!((span.overflows_per_second("new"), span.overflows("new")), (None, 0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use larder_cache::Zone;
 use larder_conf::{Lines, Span};
 use larder_http::Time;
 use larder_origin::Group;
+use larder_origin::gate::GateStatus;
 
 use crate::acme::Plan;
 use crate::counts::AllZones;
@@ -145,6 +146,15 @@ pub struct Origins {
 }
 
 impl Origins {
+    /// The gates as they are, with the names of their groups, each once.
+    pub fn gates(&self) -> impl Iterator<Item = (&str, GateStatus)> {
+        // The same place may be asked in two protocols.
+        let is_first =
+            |(at, group): &(usize, &Arc<Group>)| self.groups[..*at].iter().all(|other| other.name() != group.name());
+        let firsts = self.groups.iter().enumerate().filter(is_first);
+        firsts.filter_map(|(_, group)| Some((group.name(), group.gate()?.status())))
+    }
+
     /// Whether a VCL has these servers as a backend that is sick.
     pub fn is_sick(&self, group: &Arc<Group>) -> bool {
         self.vcls.iter().any(|used| used.vcl.objects.directors.is_sick(group))

@@ -19,6 +19,12 @@ pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
             all.extend(too_small(zone.name(), &shelf.dir().display().to_string(), wanted, fetched));
         }
     }
+    for (group, _) in cx.site().origins.gates() {
+        let overflows = minute.overflows(group);
+        if overflows > 0 {
+            all.push(format!("{group}: {overflows} requests of the last minute found no turn at the gate"));
+        }
+    }
     for (name, _, pool) in php_status::known(cx) {
         if let Some(waiting) = pool.waiting.filter(|waiting| *waiting > 0) {
             all.push(format!("{name}: {waiting} requests wait for a child of php-fpm"));

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use larder_http::Time;
 use larder_origin::Group;
+use larder_origin::gate::GateStatus;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clock;
 use crate::context::Cx;
 use crate::counts::{TimeSums, TlsSums};
-use crate::dash::{DiskPoint, Point, Span, ZonePoint};
+use crate::dash::{DiskPoint, GatePoint, Point, Span, ZonePoint};
 use crate::metrics;
 use crate::misses::Seen;
 use crate::php_status;
@@ -48,7 +49,12 @@ fn point(cx: &Cx) -> Point {
         tls: site.counted.tls.sums(TlsSums::add),
         origin_requests: site.origins.groups.iter().map(|group| requests(group)).sum(),
         zones: site.caches.zones.iter().map(|zone| zone_point(zone)).collect(),
+        gates: site.origins.gates().map(|(group, gate)| gate_point(group, &gate)).collect(),
     }
+}
+
+fn gate_point(group: &str, gate: &GateStatus) -> GatePoint {
+    GatePoint { name: group.into(), overflows: gate.counts.overflows() }
 }
 
 fn zone_point(zone: &larder_cache::Zone) -> ZonePoint {
@@ -128,6 +134,7 @@ fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
         },
         "alarms": alarms::of(recent, minute, cx),
         "origins": servers.iter().map(Origin::to_json).collect::<Vec<_>>(),
+        "gates": site.origins.gates().map(|(group, gate)| gate_to_json(group, &gate, recent)).collect::<Vec<_>>(),
         "zones": zones(recent, minute, cx),
         "costly": cx.worker.shared.misses.summary(cx.now()).rows.iter().take(COSTLY_MAX).map(costly).collect::<Vec<_>>(),
     })
@@ -177,6 +184,20 @@ fn origins(cx: &Cx) -> Vec<Origin> {
         }
     }
     all
+}
+
+fn gate_to_json(group: &str, gate: &GateStatus, recent: &Span<'_>) -> Value {
+    let waiting = gate.waiting_all();
+    json!({
+        "group": group,
+        "state": if waiting > 0 { "queue" } else { "open" },
+        "running": gate.running,
+        "limit": gate.limit,
+        "waiting": waiting,
+        "classes": gate.by_class(),
+        "queue_max": gate.queue_max,
+        "overflows_per_second": recent.overflows_per_second(group),
+    })
 }
 
 /// Requests that wait for a server of a group.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_origin::Group;
-use larder_origin::gate::{Class, GateStatus, WAIT_BOUNDS_MILLIS};
+use larder_origin::gate::{GateStatus, WAIT_BOUNDS_MILLIS};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -217,13 +217,8 @@ fn zones(zones: &Zones<Traffic>) -> Map<String, Value> {
 /// The gate of a group. Times are seconds, and the bounds of `waits` those of `wait_bounds`.
 fn gate(status: &GateStatus) -> Value {
     let counts = &status.counts;
-    let waiting: Map<String, Value> = Class::all()
-        .zip(status.waiting)
-        .filter(|(_, count)| *count > 0)
-        .map(|(class, count)| (class.name().to_owned(), count.into()))
-        .collect();
     json!({
-        "limit": status.limit, "running": status.running, "waiting": waiting, "queue_max": status.queue_max,
+        "limit": status.limit, "running": status.running, "waiting": status.by_class(), "queue_max": status.queue_max,
         "time": status.time.as_secs_f64(),
         "admitted": counts.admitted, "waited": counts.waited, "refused": counts.refused,
         "displaced": counts.displaced, "expired": counts.expired, "left": counts.left,

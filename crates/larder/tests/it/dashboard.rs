@@ -16,7 +16,7 @@ use crate::site::{Setup, Site, cached, eventually, text};
 
 const SITE: &str = "
     proxy_cache_path {DIR}/pages keys_zone=pages:8m max_size=64m;
-    upstream php { server {ORIGIN}; }
+    upstream php { server {ORIGIN}; larder_gate 4; }
     server {
         listen 127.0.0.1:{PORT};
         server_name shop.test site.test;
@@ -280,6 +280,38 @@ fn a_cache_that_is_too_small_is_an_alarm() {
     assert!(metrics.contains("larder_cache_memory_evicted_wanted_total{zone=\"small\"} "), "{metrics}");
     let shown = text_of(&site.setup().larder_words(&["top"]).stdout);
     assert!(shown.contains("\nALARM      small: memory is too small: "), "{shown}");
+}
+
+#[test]
+fn who_waits_at_a_gate_is_shown_and_who_found_no_turn_is_an_alarm() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let http = SITE.replace("larder_gate 4;", "larder_gate 1 queue=1;").replace("proxy_cache pages;", "");
+    let site = Setup::new().name("ORIGIN", origin.address()).start(&http);
+    let now = || serde_json::from_str::<Value>(&text(&site.get("/status/api/larder/1/now"))).unwrap();
+    let gate = || now()["gates"][0].clone();
+    eventually("the gate", || gate()["overflows_per_second"].is_number());
+    assert_eq!(
+        gate(),
+        serde_json::json!({ "group": "php", "state": "open", "running": 0, "limit": 1, "waiting": 0,
+        "classes": {}, "queue_max": 1, "overflows_per_second": 0.0 })
+    );
+    let hold = origin.hold("/held");
+    let browser = Browser::start();
+    thread::scope(|scope| {
+        scope.spawn(|| site.get("/held"));
+        eventually("one at the origin", || gate()["running"] == 1);
+        scope.spawn(|| site.ask("GET", "/held", "Cookie: PHPSESSID=1\r\n"));
+        eventually("one that waits", || gate()["classes"] == serde_json::json!({ "high": 1 }));
+        assert_eq!(site.get("/held").status, 503);
+        eventually("the rate of overflows", || gate()["overflows_per_second"].as_f64() > Some(0.0));
+        let shown = text_of(&site.setup().larder_words(&["top"]).stdout);
+        assert!(shown.contains("\nqueue            1      1        1  php, 1 high, 0."), "{shown}");
+        assert!(shown.contains("\nALARM      php: 1 requests of the last minute found no turn at the gate"), "{shown}");
+        browser.open(&format!("http://{}/status", site.setup().address()));
+        eventually("the row", || browser.says("document.querySelector('#gates tbody').innerText").contains("1 high"));
+        drop(hold);
+    });
 }
 
 const PHP_SITE: &str = "
