@@ -2,7 +2,7 @@
 //! whether they may be stored.
 
 use crate::TOOLBAR;
-use crate::site::{KNOWN, Site, is_nginx};
+use crate::site::{KNOWN, Site, WARM, is_nginx};
 use crate::visitor::Cache;
 
 /// The site; none for nginx, which has no profiles.
@@ -132,4 +132,15 @@ fn the_interface_for_programs_is_asked_each_time() {
     buyer.takes_cookie("woocommerce_items_in_cart", "1");
     buyer.get("/slow/").is(Cache::Bypass);
     site.visitor(KNOWN).get("/slow/").is(Cache::Hit);
+}
+
+#[test]
+fn the_posts_of_the_sitemap_are_there_before_anybody_asks() {
+    let Some(site) = site() else { return };
+    site.wait_for_log("warmed http://warm.test/wp-sitemap.xml: ");
+    for path in ["/plain/", "/commented/", "/"] {
+        site.visitor(WARM).get(path).is(Cache::Hit).hides(TOOLBAR);
+        assert_eq!(site.runs(&format!("GET {WARM} {path}")).len(), 1, "{path}");
+    }
+    site.visitor(WARM).get("/plain/").is(Cache::Hit).shows("Content of plain.");
 }

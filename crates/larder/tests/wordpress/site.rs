@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The names under which pages live an hour: the first in the clear by HTTP/1.1, the second by HTTP/2 over TLS.
 pub const NAMES: [&str; 2] = ["blog.test", SAFE];
 /// The name under which larder knows by itself what is personal.
 pub const KNOWN: &str = "known.test";
+/// The same, whose pages are fetched before anybody asks.
+pub const WARM: &str = "warm.test";
 /// The name that is asked for over TLS.
 const SAFE: &str = "safe.test";
 
@@ -37,6 +39,7 @@ const NEEDED: [(&str, &str); 8] = [
 const POOL_LINES: &str = "\
 php_admin_value[extension] = mysqli.so
 php_admin_value[extension] = mysqlnd.so
+php_admin_value[extension] = simplexml.so
 php_admin_value[extension] = ctype.so
 php_admin_value[extension] = tokenizer.so
 php_admin_value[sendmail_path] = /bin/true
@@ -170,6 +173,15 @@ impl Site {
     /// Takes `break_php` back.
     pub fn mend_php(&self) {
         fs::remove_file(self.folder.join("broken")).expect("it was broken");
+    }
+
+    /// Waits until the server's error log says this.
+    pub fn wait_for_log(&self, text: &str) {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !self.server.error_log().contains(text) {
+            assert!(Instant::now() < patience, "waited in vain for \"{text}\":\n{}", self.error_logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// What the server and PHP wrote to their error logs, for messages.
