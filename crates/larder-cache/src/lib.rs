@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bans;
+mod came;
 mod entry;
 mod flight;
 mod form;
@@ -49,6 +50,7 @@ mod watched;
 mod zone;
 
 pub use bans::{Asking, BanStats, Banned, Condition, Effect, Listed, Reader, Stale, Unread};
+pub use came::Came;
 pub use entry::Peek;
 pub use flight::{Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};

@@ -10,6 +10,7 @@ use larder_http::{Fields, Time};
 use larder_store::{Body, Reservation};
 
 use crate::bans::Tested;
+use crate::came::Came;
 use crate::entry::Entry;
 use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
@@ -102,6 +103,8 @@ pub struct Fetched {
     pub by: FetchedBy,
     /// Whether the origin has confirmed it since then, by a 304.
     pub is_confirmed: bool,
+    /// How the request for it came in; `None` if that is not known.
+    pub came: Option<Came>,
 }
 
 /// For whom an object was fetched.

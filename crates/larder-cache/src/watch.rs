@@ -2,6 +2,8 @@
 
 use larder_http::Time;
 
+use crate::came::Came;
+
 /// A page that may be fetched again, as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refetchable {
@@ -15,6 +17,8 @@ pub struct Refetchable {
     pub hits: u32,
     /// Until when it was fresh.
     pub fresh_until: Time,
+    /// How the request for it came in, if that is known.
+    pub came: Option<Came>,
     /// The fields of the request that its `Vary` names, in lower case, with their values.
     pub varies_by: Vec<(Box<str>, Box<[u8]>)>,
 }

@@ -82,6 +82,7 @@ fn described(page: &Object) -> Option<Refetchable> {
         let url = url?;
         let (host, uri) = (url.host.into(), url.uri.into());
         let (hits, fresh_until) = (page.hits(), page.fresh_until);
-        Some(Refetchable { is_https: url.is_https, host, uri, hits, fresh_until, varies_by })
+        let came = page.fetched().came;
+        Some(Refetchable { is_https: url.is_https, host, uri, hits, fresh_until, came, varies_by })
     })
 }

@@ -527,6 +527,7 @@ impl Builder {
         vcl::check_raw(self, server);
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
+            host: server.host.as_deref().map(Box::from),
             root: 0,
             locations: 0..0,
             named: HashMap::new(),

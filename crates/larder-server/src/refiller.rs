@@ -1,5 +1,6 @@
-//! Fetches pages without a visitor, on the first worker: one at a time, and then a pause of as long as that took, so that the origin
-//! has at least half of its time for visitors. Visitors' requests have their turn between two pages.
+//! Fetches pages without a visitor, on the first worker: one of a host at a time, and then a pause of as long as that took, so that
+//! the origin has at least half of its time for visitors. Pages of a few hosts are fetched at once, so that a slow one does not
+//! hold up the others.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::Time;
+use tokio::sync::Semaphore;
 
 use crate::clock;
 use crate::context::Cx;
@@ -42,23 +44,42 @@ pub fn follow(site: &Site, refill: &Arc<Refill>) {
 /// Fetches what is on the list, for as long as the worker lives.
 pub async fn run(worker: Rc<Worker>) {
     let refill = Arc::clone(&worker.shared.refill);
+    let lanes = Arc::new(Semaphore::new(LANES));
+    let mut run = None;
     let mut report = Report { told: refill.tallies.ahead.sums(), at: clock::steady() };
     loop {
         refill.come().await;
         // A purge, and a plugin with its many, tell of one page after the other.
         tokio::time::sleep(GATHERED_FOR).await;
-        let (began, before) = (clock::steady(), refill.tallies.purged.sums());
+        let (began, before) = *run.get_or_insert_with(|| (clock::steady(), refill.tallies.purged.sums()));
         while let Some(next) = refill.take(clock::now()) {
             if worker.seats.is_closing() {
                 // The next process has pages of its own.
                 return;
             }
             match next {
-                Ok(page) => fetch(page, &refill, &worker).await,
-                Err(until) => pause(until).await,
+                Ok(page) => {
+                    // The semaphore is never closed.
+                    let Ok(lane) = Arc::clone(&lanes).acquire_owned().await else { return };
+                    let (refill, worker) = (Arc::clone(&refill), Rc::clone(&worker));
+                    tokio::task::spawn_local(async move {
+                        fetch(page.clone(), &refill, &worker).await;
+                        refill.done(&page);
+                        drop(lane);
+                    });
+                }
+                Err(until) => pause(until, &refill).await,
             }
             report.tell(&refill, &worker);
         }
+        // Pages that are out may come back.
+        while lanes.available_permits() < LANES && refill.waiting() == 0 {
+            pause(Time(clock::now().0 + 1000), &refill).await;
+        }
+        if refill.waiting() > 0 {
+            continue;
+        }
+        run = None;
         let run = refill.tallies.purged.sums().since(&before);
         if run.all() > 0 {
             let took = clock::steady().saturating_sub(began);
@@ -67,10 +88,10 @@ pub async fn run(worker: Rc<Worker>) {
     }
 }
 
-/// Waits, as visitors' failures may make a rest longer, for a second at most.
-async fn pause(until: Time) {
+/// Waits, as visitors' failures may make a rest longer, for a second at most, and only until a page has come or is through.
+async fn pause(until: Time, refill: &Refill) {
     let rest = Duration::from_millis(until.0.saturating_sub(clock::now().0)).clamp(PAUSE_MIN, PAUSE_MAX);
-    tokio::time::sleep(rest).await;
+    let _ = tokio::time::timeout(rest, refill.moves()).await;
 }
 
 async fn fetch(mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
@@ -97,6 +118,10 @@ async fn fetch(mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
         Outcome::Unstored(why) => {
             count(&page.why, End::Unstored, refill);
             note(&page, &why, &worker.cx());
+        }
+        Outcome::Unasked(why) => {
+            count(&page.why, End::Unstored, refill);
+            note(&page, why, &worker.cx());
         }
         Outcome::Rests(origin) => {
             page.tries -= 1;
@@ -178,6 +203,8 @@ const TRIES_MAX: u8 = 3;
 const GATHERED_FOR: Duration = Duration::from_millis(200);
 /// How often it is told what was fetched before it was stale.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
+/// Of how many hosts pages are fetched at once.
+const LANES: usize = 4;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 

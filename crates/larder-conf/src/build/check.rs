@@ -8,7 +8,7 @@ use crate::directives;
 use crate::level::{HttpParts, Level, show_pem};
 use crate::model::{
     At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, PlacementRule,
-    Rewrite, Server, ServerName, Settings, Upstream,
+    Rewrite, Server, ServerName, Settings, Sitemap, Upstream,
 };
 use crate::span::Span;
 use crate::suggest;
@@ -265,6 +265,21 @@ fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) 
         report(format!(
             "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
         ));
+    }
+}
+
+/// Warns of a server whose sitemaps have no host.
+pub fn sitemaps(level: &Level, host: Option<&str>, server: Span, cx: &mut Cx<'_>) {
+    let sitemaps = level.settings.purging.warm.iter().flat_map(|warm| &warm.sitemaps);
+    let own = sitemaps.filter(|sitemap| matches!(sitemap, Sitemap::Path { is_for_all: false, .. }));
+    if host.is_none() && own.count() > 0 {
+        cx.report(
+            Diagnostic::warning(
+                "\"sitemap=\" of \"larder_warm\" has no effect: no \"server_name\" of this server is a host",
+            )
+            .at(server)
+            .help("write its URL, such as sitemap=https://example.com/sitemap.xml, and that host among the names"),
+        );
     }
 }
 

@@ -128,11 +128,14 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
     let first_name = level.first_name.take().unwrap_or_default();
     let status_zone = level.server_zone.take();
     check::locations(&locations, cx);
+    let host = names.iter().find_map(|name| host_of(&name.value)).map(str::to_ascii_lowercase);
+    check::sitemaps(&level, host.as_deref(), directive.name.span, cx);
     let server = Server {
         span: directive.name.span,
         listens,
         names,
         first_name,
+        host,
         script,
         root: location_of(level, directive, Vec::new(), locations, cx),
         client,
@@ -142,6 +145,16 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wish
         acme: None,
     };
     (server, wishes)
+}
+
+/// The name, if it is a host: `_` and the like are none.
+fn host_of(name: &ServerName) -> Option<&str> {
+    match name {
+        ServerName::Exact(name) | ServerName::Dotted(name) => {
+            Some(name.as_str()).filter(|name| name.contains('.') || *name == "localhost")
+        }
+        ServerName::Hostname | ServerName::Suffix(_) | ServerName::Prefix(_) | ServerName::Regex(_) => None,
+    }
 }
 
 fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Location> {

@@ -72,14 +72,20 @@ fn warm(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
         every: Duration::from_secs(3600),
     };
     let mut every = None;
-    for word in options {
+    for (at, word) in options.iter().enumerate() {
+        let name = |word: &Word| word.text.split('=').next().map(str::to_owned);
+        let is_twice =
+            options[..at].iter().any(|before| name(before) == name(word) && !word.text.starts_with("sitemap="));
+        if is_twice || options[..at].iter().any(|before| before.text == word.text) {
+            return Err(Diagnostic::error(format!("\"{}\" of \"larder_warm\" is said twice", word.text)).at(word.span));
+        }
         match word.text.split_once('=') {
             Some(("sitemap", _)) if level.context != Contexts::HTTP && level.context != Contexts::SERVER => {
                 return Err(Diagnostic::error("\"sitemap=\" of \"larder_warm\" is not allowed here")
                     .at(word.span)
                     .label("a sitemap names pages of a whole server: write it in \"server\" or \"http\""));
             }
-            Some(("sitemap", value)) => warm.sitemaps.push(sitemap(d, word, value)?),
+            Some(("sitemap", value)) => warm.sitemaps.push(sitemap(level, d, word, value)?),
             Some(("every", value)) => {
                 let time = values::time(value).filter(|time| *time >= EVERY_MIN);
                 warm.every = time.ok_or_else(|| d.invalid_parameter_value(word, "a time of a minute or more"))?;
@@ -124,17 +130,20 @@ fn per_second(number: &Word) -> Outcome<NonZeroU32> {
     })
 }
 
-/// A path of the server, or a URL without a port: which listener answers for it is known by its scheme and host.
-fn sitemap(d: &Directive, word: &Word, value: &str) -> Outcome<Sitemap> {
+/// A path of the server, or a URL.
+fn sitemap(level: &Level, d: &Directive, word: &Word, value: &str) -> Outcome<Sitemap> {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'$' && byte != b'#');
     let found = match value.split_once("://") {
-        None => value.starts_with('/').then(|| Sitemap::Path(value.to_owned())),
+        None if value.starts_with('/') && !value.starts_with("//") => {
+            Some(Sitemap::Path { uri: value.to_owned(), is_for_all: level.context == Contexts::HTTP })
+        }
+        None => None,
         Some((scheme, rest)) => url(scheme, rest),
     };
-    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'$' && byte != b'#');
     found.filter(|_| is_plain).ok_or_else(|| {
         d.invalid_parameter_value(
             word,
-            "a path, such as /sitemap.xml, or a URL without a port, such as https://example.com/sitemap.xml",
+            "a path, such as /sitemap.xml, or a URL such as https://example.com/sitemap.xml",
         )
     })
 }
@@ -145,7 +154,11 @@ fn url(scheme: &str, rest: &str) -> Option<Sitemap> {
         "http" => false,
         _ => return None,
     };
-    let (host, uri) = rest.split_at(rest.find('/')?);
-    let is_host = !host.is_empty() && !host.contains(['@', ':', '?', '[']);
-    is_host.then(|| Sitemap::Url { is_https, host: host.to_ascii_lowercase(), uri: uri.to_owned() })
+    let (authority, uri) = rest.split_at(rest.find('/')?);
+    let (host, port) = match authority.split_once(':') {
+        None => (authority, None),
+        Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0)?)),
+    };
+    let is_host = !host.is_empty() && !host.contains(['@', '?', '[']);
+    is_host.then(|| Sitemap::Url { is_https, host: host.to_ascii_lowercase(), port, uri: uri.to_owned() })
 }

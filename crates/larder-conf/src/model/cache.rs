@@ -211,14 +211,21 @@ pub struct Warm {
 /// `sitemap=` of `larder_warm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sitemap {
-    /// A path of each server.
-    Path(String),
+    /// A path of a server.
+    Path {
+        /// Path and query.
+        uri: String,
+        /// Whether it is said for all servers, of which some may have none.
+        is_for_all: bool,
+    },
     /// A URL.
     Url {
         /// Whether it is asked for by https.
         is_https: bool,
-        /// The host, in lower case, without a port.
+        /// The host, in lower case.
         host: String,
+        /// The port, if it is said.
+        port: Option<u16>,
         /// Path and query.
         uri: String,
     },

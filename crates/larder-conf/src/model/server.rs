@@ -67,6 +67,8 @@ pub struct Server {
     pub names: Vec<At<ServerName>>,
     /// The first of `names` as written, for `$server_name`; empty when there is none.
     pub first_name: String,
+    /// The first of `names` that is a host, in lower case.
+    pub host: Option<String>,
     /// Rewrite directives of the server level, run before a location is looked for.
     pub script: Vec<Rewrite>,
     /// Settings of the level, for requests that match no location.

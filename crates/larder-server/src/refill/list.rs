@@ -1,9 +1,11 @@
-//! The pages that wait: each once, those that were asked for most first, and no more than [`PAGES_MAX`] and [`BYTES_MAX`].
+//! The pages that wait: each once, and no more than [`PAGES_MAX`] and [`BYTES_MAX`]. One page of a host is out at a time; of the
+//! hosts that have none out, the page comes first that was asked for most.
 //!
 //! A page whose origin rests is put aside until that has rested, so that nobody looks through it again and again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use larder_http::Time;
 
@@ -12,7 +14,7 @@ use super::Page;
 /// The list.
 #[derive(Default)]
 pub(super) struct List {
-    ready: BTreeMap<Place, Page>,
+    hosts: HashMap<Box<[u8]>, Queue>,
     /// Pages of origins that rest, and until when.
     aside: HashMap<usize, Aside>,
     /// Where each page is: its place, and the origin that it waits for.
@@ -25,10 +27,19 @@ pub(super) struct List {
 type Place = (Reverse<u32>, u64);
 /// Scheme, host, path and query.
 type Name = (bool, Box<[u8]>, Box<[u8]>);
+type Pages = BTreeMap<Place, Page>;
+
+/// The pages of a host.
+#[derive(Default)]
+struct Queue {
+    ready: Pages,
+    /// Whether one of them is out.
+    is_out: bool,
+}
 
 struct Aside {
     until: Time,
-    pages: BTreeMap<Place, Page>,
+    pages: Pages,
 }
 
 impl List {
@@ -40,10 +51,22 @@ impl List {
         self.places.len()
     }
 
+    /// How many of them wait for an origin that rests or has enough to do.
+    pub(super) fn resting(&self) -> usize {
+        self.aside.values().map(|aside| aside.pages.len()).sum()
+    }
+
     /// Whether a page with so many hits would be on it.
     pub(super) fn has_room(&self, hits: u32) -> bool {
         let is_full = self.places.len() >= PAGES_MAX || self.bytes + PAGE_BYTES_MAX > BYTES_MAX;
-        !is_full || self.ready.last_key_value().is_some_and(|((least, _), _)| hits > least.0)
+        !is_full || self.least().is_some_and(|((least, _), _)| hits > least.0)
+    }
+
+    /// The last of all, wherever it waits.
+    fn least(&self) -> Option<(&Place, &Page)> {
+        let ready = self.hosts.values().map(|queue| &queue.ready);
+        let all = ready.chain(self.aside.values().map(|aside| &aside.pages));
+        all.filter_map(BTreeMap::last_key_value).max_by_key(|(place, _)| **place)
     }
 
     /// Adds a page, of which the last ones that were asked for least make room. One that is there keeps the most hits.
@@ -61,7 +84,7 @@ impl List {
             }
         }
         while self.places.len() >= PAGES_MAX || self.bytes + bytes_of(&page) > BYTES_MAX {
-            match self.ready.last_key_value() {
+            match self.least() {
                 Some(((least, _), last)) if page.hits > least.0 => {
                     let name = name_of(last);
                     self.remove(&name);
@@ -73,23 +96,28 @@ impl List {
         let place = (Reverse(page.hits), self.arrivals);
         self.bytes += bytes_of(&page);
         self.places.insert(name_of(&page), (place, None));
-        self.ready.insert(place, page);
+        self.queue(&page.host).ready.insert(place, page);
     }
 
-    /// Takes the first page that does not wait for an origin. The error says when one can be taken; `None` if there is none.
-    /// `rest_of` says until when an origin rests, if it does.
+    fn queue(&mut self, host: &[u8]) -> &mut Queue {
+        self.hosts.entry(host.into()).or_default()
+    }
+
+    /// Takes the first page that waits neither for an origin nor for its host, whose pages wait until [`done`](Self::done). The
+    /// error says when to ask again; `None` if the list is empty. `rest_of` says until when an origin rests, if it does.
     pub(super) fn take(&mut self, now: Time, rest_of: impl Fn(usize) -> Option<Time>) -> Option<Result<Page, Time>> {
         let rested: Vec<usize> =
             self.aside.iter().filter(|(_, aside)| aside.until <= now).map(|(origin, _)| *origin).collect();
         for origin in rested {
             self.back(origin);
         }
-        while let Some((place, page)) = self.ready.pop_first() {
+        while let Some((place, page)) = self.pop() {
             let name = name_of(&page);
             let waits_for = page.origin.and_then(|origin| Some((origin, rest_of(origin)?)));
             let Some((origin, until)) = waits_for else {
                 self.places.remove(&name);
                 self.bytes -= bytes_of(&page);
+                self.queue(&page.host).is_out = true;
                 return Some(Ok(page));
             };
             let aside = self.aside.entry(origin).or_insert_with(|| Aside { until, pages: BTreeMap::new() });
@@ -97,7 +125,27 @@ impl List {
             aside.pages.insert(place, page);
             self.places.insert(name, (place, Some(origin)));
         }
-        self.aside.values().map(|aside| aside.until).min().map(Err)
+        let soon = now.plus(LOOK_AGAIN);
+        let rested = self.aside.values().map(|aside| aside.until).min();
+        (!self.is_empty()).then(|| Err(rested.map_or(soon, |until| until.min(soon).max(now))))
+    }
+
+    /// The first page of the hosts that have none out.
+    fn pop(&mut self) -> Option<(Place, Page)> {
+        let free = self.hosts.iter().filter(|(_, queue)| !queue.is_out);
+        let firsts = free.filter_map(|(host, queue)| Some((*queue.ready.first_key_value()?.0, host)));
+        let host = firsts.min_by_key(|(place, _)| *place)?.1.clone();
+        self.hosts.get_mut(&host)?.ready.pop_first()
+    }
+
+    /// The page of a host that was taken is through.
+    pub(super) fn done(&mut self, host: &[u8]) {
+        if let Some(queue) = self.hosts.get_mut(host) {
+            queue.is_out = false;
+            if queue.ready.is_empty() {
+                self.hosts.remove(host);
+            }
+        }
     }
 
     /// The pages of an origin do not wait any more.
@@ -105,14 +153,21 @@ impl List {
         let Some(aside) = self.aside.remove(&origin) else { return };
         for (place, page) in aside.pages {
             self.places.insert(name_of(&page), (place, None));
-            self.ready.insert(place, page);
+            self.queue(&page.host).ready.insert(place, page);
         }
     }
 
     fn remove(&mut self, name: &Name) -> Option<Page> {
         let (place, origin) = self.places.remove(name)?;
         let page = match origin {
-            None => self.ready.remove(&place),
+            None => {
+                let queue = self.hosts.get_mut(&name.1)?;
+                let page = queue.ready.remove(&place);
+                if queue.ready.is_empty() && !queue.is_out {
+                    self.hosts.remove(&name.1);
+                }
+                page
+            }
             Some(origin) => self.aside.get_mut(&origin).and_then(|aside| aside.pages.remove(&place)),
         };
         self.bytes -= page.as_ref().map_or(0, bytes_of);
@@ -122,8 +177,8 @@ impl List {
     /// Drops the pages that have come before.
     pub(super) fn drop_older(&mut self, than: Time) {
         let asides = self.aside.values().flat_map(|aside| aside.pages.values());
-        let old = self.ready.values().chain(asides).filter(|page| page.since < than);
-        let names: Vec<Name> = old.map(name_of).collect();
+        let ready = self.hosts.values().flat_map(|queue| queue.ready.values());
+        let names: Vec<Name> = ready.chain(asides).filter(|page| page.since < than).map(name_of).collect();
         for name in names {
             self.remove(&name);
         }
@@ -145,6 +200,8 @@ fn bytes_of(page: &Page) -> usize {
 pub(super) const PAGES_MAX: usize = 10_000;
 /// How many bytes they take at most.
 const BYTES_MAX: usize = 16 << 20;
+/// When to ask again at the latest.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A page that takes more is not fetched again.
 const PAGE_BYTES_MAX: usize = 8 << 10;
 /// A page and its places, without its texts.
@@ -167,13 +224,17 @@ mod tests {
             tries: 0,
             since: Time(u64::from(hits)),
             origin: None,
+            came: None,
         }
     }
 
     fn taken(list: &mut List, now: u64, rests: &[(usize, u64)]) -> Option<String> {
         let rest_of = |origin| rests.iter().find(|(one, until)| *one == origin && *until > now).map(|one| Time(one.1));
         list.take(Time(now), rest_of).map(|next| match next {
-            Ok(page) => format!("{} {}", String::from_utf8_lossy(&page.uri), page.hits),
+            Ok(page) => {
+                list.done(&page.host);
+                format!("{} {}", String::from_utf8_lossy(&page.uri), page.hits)
+            }
             Err(until) => format!("wait until {}", until.0),
         })
     }
@@ -195,13 +256,13 @@ mod tests {
         for number in 0..PAGES_MAX as u32 + 5 {
             list.add(page("h", &format!("/{number}"), number));
         }
-        assert_eq!((list.ready.len(), list.places.len()), (PAGES_MAX, PAGES_MAX));
+        assert_eq!((list.hosts[&b"h"[..]].ready.len(), list.len()), (PAGES_MAX, PAGES_MAX));
         assert!(!list.has_room(5) && list.has_room(6), "the least has 5");
         list.add(page("h", "/new", 5));
-        assert_eq!(list.ready.last_key_value().map(|(place, _)| place.0.0), Some(5));
+        assert_eq!(list.least().map(|(place, _)| place.0.0), Some(5));
         assert_eq!(taken(&mut list, 0, &[]).as_deref(), Some("/10004 10004"));
         list.drop_older(Time(10_000));
-        assert_eq!((list.ready.len(), list.places.len()), (4, 4));
+        assert_eq!((list.hosts[&b"h"[..]].ready.len(), list.len()), (4, 4));
     }
 
     #[test]
@@ -212,9 +273,43 @@ mod tests {
         for number in 0..PAGES_MAX as u32 {
             list.add(page("h", &format!("/{number:02000}"), number));
         }
-        assert!(list.bytes <= BYTES_MAX && list.ready.len() > 2000 && list.ready.len() < 5000, "{}", list.ready.len());
+        assert!(list.bytes <= BYTES_MAX && list.len() > 2000 && list.len() < 5000, "{}", list.len());
         let most = format!("/{:02000} {}", PAGES_MAX - 1, PAGES_MAX - 1);
         assert_eq!(taken(&mut list, 0, &[]), Some(most), "the least have made room");
+    }
+
+    #[test]
+    fn of_each_host_one_page_is_out_and_none_stops_the_others() {
+        let mut list = List::default();
+        for (host, uri, hits) in [("a", "/1", 9), ("a", "/2", 8), ("b", "/1", 2), ("b", "/2", 1)] {
+            list.add(page(host, uri, hits));
+        }
+        let next = |list: &mut List| match list.take(Time(0), |_| None) {
+            Some(Ok(page)) => format!("{}{}", String::from_utf8_lossy(&page.host), String::from_utf8_lossy(&page.uri)),
+            Some(Err(until)) => format!("look at {}", until.0),
+            None => "over".to_owned(),
+        };
+        assert_eq!([next(&mut list), next(&mut list), next(&mut list)], ["a/1", "b/1", "look at 1000"]);
+        list.done(b"b");
+        assert_eq!([next(&mut list), next(&mut list)], ["b/2", "look at 1000"]);
+        list.done(b"b");
+        list.done(b"a");
+        assert_eq!([next(&mut list), next(&mut list)], ["a/2", "over"]);
+        list.done(b"a");
+        assert!(list.hosts.is_empty());
+    }
+
+    #[test]
+    fn pages_of_an_origin_that_rests_make_room_for_others() {
+        let mut list = List::default();
+        for number in 0..PAGES_MAX {
+            list.add(Page { origin: Some(1), ..page("down", &format!("/{number}"), 2) });
+        }
+        assert_eq!(taken(&mut list, 0, &[(1, 500)]).as_deref(), Some("wait until 500"));
+        assert_eq!(list.resting(), PAGES_MAX);
+        assert!(list.has_room(3) && !list.has_room(2));
+        list.add(page("up", "/", 3));
+        assert_eq!((taken(&mut list, 0, &[(1, 500)]).as_deref(), list.len()), (Some("/ 3"), PAGES_MAX - 1));
     }
 
     #[test]

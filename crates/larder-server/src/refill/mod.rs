@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use larder_cache::{Refetchable, Watcher};
+use larder_cache::{Came, Refetchable, Watcher};
 use larder_http::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -51,6 +51,8 @@ pub struct Page {
     pub since: Time,
     /// The origin that its location asks, as soon as that is known.
     pub origin: Option<usize>,
+    /// How requests for it come in, if that is known.
+    pub came: Option<Came>,
 }
 
 /// Why a page is fetched.
@@ -133,12 +135,21 @@ pub struct Pass {
     pub maps: u64,
     /// How many pages they name.
     pub pages: u64,
-    /// How many of them, and of the sitemaps, are none of this server.
+    /// How many URLs in it are none of this server.
     pub foreign: u64,
     /// What has become of its pages.
     pub tally: Arc<Tally>,
     /// Why a sitemap could not be read: the first.
     pub trouble: Option<String>,
+    /// Whether somebody is to look at that.
+    pub is_alarm: bool,
+}
+
+impl Pass {
+    /// How many of its pages have not been tried: they gave way to others, or wait.
+    pub fn left(&self) -> u64 {
+        self.pages.saturating_sub(self.tally.sums().all())
+    }
 }
 
 impl Refill {
@@ -158,7 +169,8 @@ impl Refill {
         }
     }
 
-    /// Takes the next page whose origin does not rest. The error says when one can be taken; `None` if there is none.
+    /// Takes the next page whose origin does not rest and whose host has none out, until [`done`](Self::done). The error says
+    /// when to look again; `None` if there is none.
     pub fn take(&self, now: Time) -> Option<Result<Page, Time>> {
         let mut list = self.list.lock();
         if self.sweep_at.load(Ordering::Relaxed) <= now.0 {
@@ -171,6 +183,22 @@ impl Refill {
             self.is_busy.store(false, Ordering::Relaxed);
         }
         next
+    }
+
+    /// A page that was taken is through.
+    pub fn done(&self, page: &Page) {
+        self.list.lock().done(&page.host);
+        self.come.notify_one();
+    }
+
+    /// How many pages wait for an origin that rests or has enough to do.
+    pub fn resting_pages(&self) -> usize {
+        self.list.lock().resting()
+    }
+
+    /// Waits until a page has come or is through.
+    pub async fn moves(&self) {
+        self.come.notified().await;
     }
 
     /// How many pages wait.
@@ -236,8 +264,8 @@ impl Watcher for Wish {
 impl Page {
     /// One that is or was in the cache.
     pub fn of(page: Refetchable, why: Why, per_second: u32, since: Time) -> Self {
-        let Refetchable { is_https, host, uri, hits, varies_by, fresh_until: _ } = page;
-        Self { is_https, host, uri, hits, fields: varies_by, per_second, why, tries: 0, since, origin: None }
+        let Refetchable { is_https, host, uri, hits, varies_by, came, fresh_until: _ } = page;
+        Self { is_https, host, uri, hits, fields: varies_by, per_second, why, tries: 0, since, origin: None, came }
     }
 }
 
@@ -288,7 +316,8 @@ mod tests {
         ] {
             let varies_by = vec![(name.into(), value.as_bytes().into())];
             let (host, uri) = ((*b"h").into(), (*b"/").into());
-            let page = Refetchable { is_https: false, host, uri, hits: 1, fresh_until: Time(0), varies_by };
+            let fresh_until = Time(0);
+            let page = Refetchable { is_https: false, host, uri, hits: 1, fresh_until, came: None, varies_by };
             assert_eq!(is_for_all(&page), expected, "{name}: {value}");
         }
     }

@@ -1,6 +1,7 @@
 //! Sitemaps: which pages a site says it has. Source: <https://www.sitemaps.org/protocol.html>.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use larder_compress::restore;
 use larder_http::Coding;
@@ -15,7 +16,7 @@ pub struct Sitemap {
     pub pages: Vec<String>,
     /// URLs of further sitemaps: it is an index.
     pub maps: Vec<String>,
-    /// How many more it names than it may.
+    /// How many more it names than it may, or such as are too long.
     pub beyond: usize,
 }
 
@@ -33,11 +34,12 @@ impl Sitemap {
             "" => Err("it is empty".to_owned()),
             xml if xml.starts_with('<') => found.read_xml(xml).map(|()| found),
             _ => {
+                let mut known = HashSet::new();
                 for (number, line) in text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty()) {
                     if !line.starts_with("http://") && !line.starts_with("https://") {
                         return Err(format!("its line {} is no URL", number + 1));
                     }
-                    found.add(line, Kind::Page);
+                    found.add(line, Kind::Page, &mut known);
                 }
                 Ok(found)
             }
@@ -51,6 +53,7 @@ impl Sitemap {
         let mut open: Vec<Element> = Vec::new();
         let mut text = String::new();
         let mut has_root = false;
+        let mut known = HashSet::new();
         loop {
             match reader.read_event().map_err(|why| format!("{why}, at byte {}", reader.error_position()))? {
                 Event::Start(tag) => {
@@ -68,12 +71,14 @@ impl Sitemap {
                 }
                 Event::End(_) => {
                     if let Some(Element::Loc(kind)) = open.pop() {
-                        self.add(text.trim(), kind);
+                        self.add(text.trim(), kind, &mut known);
                     }
                     text.clear();
                 }
-                Event::Text(piece) if in_loc(&open) => text.push_str(&piece.xml10_content()),
-                Event::CData(piece) if in_loc(&open) => text.push_str(&piece.xml10_content()),
+                // The rest of one that is too long is of no use.
+                Event::Text(_) | Event::CData(_) | Event::GeneralRef(_) if text.len() > TEXT_BYTES_MAX => {}
+                Event::Text(piece) if in_loc(&open) => push(&mut text, &piece.xml10_content()),
+                Event::CData(piece) if in_loc(&open) => push(&mut text, &piece.xml10_content()),
                 Event::GeneralRef(piece) if in_loc(&open) => {
                     match (piece.resolve_char_ref(), resolve_predefined_entity(&piece)) {
                         (Ok(Some(char)), _) => text.push(char),
@@ -89,11 +94,15 @@ impl Sitemap {
         }
     }
 
-    fn add(&mut self, url: &str, kind: Kind) {
-        if self.pages.len() + self.maps.len() >= URLS_MAX {
+    fn add(&mut self, url: &str, kind: Kind, known: &mut HashSet<String>) {
+        if known.contains(url) {
+            return;
+        }
+        if url.len() > URL_BYTES_MAX || known.len() >= URLS_MAX {
             self.beyond += 1;
             return;
         }
+        known.insert(url.to_owned());
         let list = match kind {
             Kind::Page => &mut self.pages,
             Kind::Map => &mut self.maps,
@@ -131,6 +140,11 @@ impl Element {
     }
 }
 
+/// Adds as much of `piece` as tells whether it is too long.
+fn push(text: &mut String, piece: &str) {
+    text.extend(piece.chars().take(TEXT_BYTES_MAX + 1));
+}
+
 fn in_loc(open: &[Element]) -> bool {
     matches!(open.last(), Some(Element::Loc(_)))
 }
@@ -139,9 +153,13 @@ fn in_loc(open: &[Element]) -> bool {
 pub const BYTES_MAX: usize = 50 << 20;
 /// How many URLs it may have, by the protocol.
 const URLS_MAX: usize = 50_000;
+/// How long a URL may be, by the protocol.
+const URL_BYTES_MAX: usize = 2048;
+/// The same with spaces around it.
+const TEXT_BYTES_MAX: usize = 2 * URL_BYTES_MAX;
 /// A sitemap needs five.
 const DEPTH_MAX: usize = 32;
-const NO_SITEMAP: &str = "it is XML, but neither \"urlset\" nor \"sitemapindex\"";
+const NO_SITEMAP: &str = "it is HTML or other XML, and neither \"urlset\" nor \"sitemapindex\"";
 
 #[cfg(test)]
 mod tests {
@@ -199,8 +217,13 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_a_sitemap_may_have() {
-        let text = "https://a.test/\n".repeat(URLS_MAX + 3);
+        let text: String = (0..URLS_MAX + 3).map(|number| format!("https://a.test/{number}\n")).collect();
         let found = Sitemap::read(text.as_bytes()).expect("it is a sitemap");
         assert_eq!((found.pages.len(), found.beyond), (URLS_MAX, 3));
+        let long = format!("<urlset><url><loc>https://a.test/{}</loc></url></urlset>", "&amp;".repeat(1 << 20));
+        let found = Sitemap::read(long.as_bytes()).expect("it is a sitemap");
+        assert_eq!((found.pages.len(), found.beyond), (0, 1));
+        let twice = "https://a.test/\nhttps://a.test/\n";
+        assert_eq!(Sitemap::read(twice.as_bytes()), Ok(pages(&["https://a.test/"])));
     }
 }

@@ -106,7 +106,8 @@ async fn purged(asked: &Asked, ex: &Exchange, cx: &Cx) -> Result<(u16, String), 
     let host = typed.host.to_ascii_lowercase();
     let way = refill::way_to(typed.tls == Some(true), host.as_bytes(), cx.site());
     let (listener, host) = way.ok_or(NOT_ONE_SERVER)?;
-    let mut head = refill::first_lines(b"PURGE ", uri.as_bytes(), host, listener);
+    let port = refill::port_of(listener).filter(|port| *port != refill::usual_port(listener));
+    let mut head = refill::first_lines(b"PURGE ", uri.as_bytes(), host, port);
     // The page itself, even if its URL ends with `*`.
     head.extend_from_slice(b"X-Purge-Method: exact\r\n");
     if asked.is_soft {

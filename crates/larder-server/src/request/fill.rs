@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::Zone;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, ResponseHead, status};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
@@ -25,6 +25,7 @@ use crate::records::fetch::Told;
 use crate::refill;
 use crate::site::{Backend, Origin};
 use crate::tempfile;
+use crate::typed_url::{Escapes, TypedUrl};
 
 use super::part::{self, Joined};
 use super::plan::Storing;
@@ -65,8 +66,11 @@ pub fn fill(
 ) -> Passed {
     let length = joined.as_ref().map(|joined| joined.total).or(answer.body.content_length());
     ex.upstream.is_stored = false;
-    // A refill brings what visitors are to get; a failure is none of it.
-    let storing = storing.filter(|_| !(ex.is_refill() && refill::is_failure(answer.head.status)));
+    // A refill brings what visitors are to get: neither a failure, nor the way from another scheme or port to the page.
+    let storing = storing.filter(|_| {
+        let is_of_use = || !refill::is_failure(answer.head.status) && !leads_to_itself(&answer.head, ex);
+        !ex.is_refill() || is_of_use()
+    });
     let storing = part::storing_for(&answer, storing, ex, cx);
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);
@@ -163,6 +167,16 @@ pub fn fill(
     Passed::Coming { body, reader, stored }
 }
 
+/// Whether an answer leads to the page that was asked for, in another scheme or at another port.
+fn leads_to_itself(head: &ResponseHead, ex: &Exchange) -> bool {
+    let location = head.fields.get("Location").filter(|_| status::is_redirect(head.status));
+    let Some(location) = location.and_then(|location| str::from_utf8(location).ok()) else { return false };
+    TypedUrl::parse(location).is_ok_and(|url| {
+        let is_here = url.host.is_empty() || url.host.as_bytes().eq_ignore_ascii_case(&ex.request.host);
+        is_here && url.target(Escapes::Upper).as_bytes() == ex.asked.head.target()
+    })
+}
+
 /// Notes for the logs what came of an answer that is over.
 fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
     let told = record(answer, None, origin, ex);
@@ -210,8 +224,8 @@ fn pace(backend: &Backend, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Opt
 fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted, ex: &Exchange, cx: &Cx) {
     let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
-    // Nobody waits for a refill, so the end of the worker does not either.
-    let running = (!ex.is_refill()).then(|| cx.worker.seats.begin());
+    // Nobody waits for what larder asks by itself, so the end of the worker does not either.
+    let running = (!ex.is_unasked()).then(|| cx.worker.seats.begin());
     let mut pumping = Box::pin(async move {
         let _running = running;
         pump::pump(answer, writer, &report, wanted, &complaint).await;

@@ -12,7 +12,7 @@ use crate::net::Inbound;
 use crate::site::{Handler, Listener};
 use crate::worker::Worker;
 
-use super::refill::{begin, first_lines};
+use super::refill::{SECURED_BEFORE, begin, first_lines};
 use super::{Content, Slow, Step, files, gate, pieces, subrequest};
 
 /// What an answer has.
@@ -25,11 +25,27 @@ pub enum Read {
     Busy,
 }
 
-/// Reads what is at `uri` of `host`, which leads to a server at this listener. An error says what is wrong.
-pub async fn read(uri: &[u8], host: &[u8], listener: &Listener, worker: &Rc<Worker>) -> Result<Read, String> {
+/// What is read, as a request asks for it.
+pub struct Wanted<'a> {
+    /// Path and query.
+    pub uri: &'a str,
+    /// The host, which leads to a server at the listener.
+    pub host: &'a str,
+    /// The port in `Host`.
+    pub port: Option<u16>,
+    /// Whether a proxy in front of larder would have said that it came by https.
+    pub is_secured_before: bool,
+}
+
+/// Reads what is wanted. An error says what is wrong.
+pub async fn read(wanted: &Wanted<'_>, listener: &Listener, worker: &Rc<Worker>) -> Result<Read, String> {
     let cx = worker.cx();
-    let mut head = first_lines(b"GET ", uri, host, listener);
-    head.extend_from_slice(b"User-Agent: larder (sitemap)\r\n\r\n");
+    let mut head = first_lines(b"GET ", wanted.uri.as_bytes(), wanted.host.as_bytes(), wanted.port);
+    head.extend_from_slice(b"User-Agent: larder (sitemap)\r\n");
+    if wanted.is_secured_before {
+        head.extend_from_slice(SECURED_BEFORE);
+    }
+    head.extend_from_slice(b"\r\n");
     let (step, mut ex) = begin(&head, listener, Purpose::Read, worker, &cx)?;
     let read = tokio::time::timeout(TIME_MAX, answer(step, &mut ex, &cx)).await;
     worker.recycle(ex);
@@ -69,7 +85,10 @@ async fn body(content: Content, ex: &mut Exchange, cx: &Cx) -> Result<Vec<u8>, S
 pub fn only_of_reads(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     match step {
         Step::Handle => match &cx.loc(ex).handler {
-            Handler::Static => files::serve(ex, cx),
+            Handler::Static => match files::serve(ex, cx) {
+                Step::Deliver(response) => Step::Part(subrequest::lay_out(response, ex, cx)),
+                step => step,
+            },
             Handler::Origin(origin) if origin.policy.directives().is_some() => Step::Lookup,
             _ => Step::Abort,
         },

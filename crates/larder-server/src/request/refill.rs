@@ -8,7 +8,6 @@
 //! A page does not say where it came in. So a host is asked for only if it leads to one and the same server wherever larder
 //! listens for that scheme: else a visitor could have an internal server asked, and its page stored in place of the public one.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use larder_cache::{KeyRef, Zone};
 use larder_conf::model::{ListenAddress, Purging};
-use larder_http::Time;
+use larder_http::{Time, status};
 use larder_store::{BodyReader, Piece};
 use larder_tls::VerifyMode;
 
@@ -37,21 +36,22 @@ pub enum Outcome {
     Stored(Arc<Zone>, Vec<u8>),
     /// It was there already.
     There,
-    /// It is not to be stored, or may not be asked for, for this reason.
-    Unstored(Cow<'static, str>),
+    /// It is not to be stored, for this reason.
+    Unstored(String),
+    /// It may not be asked for, for this reason.
+    Unasked(&'static str),
     /// This origin rests, or has enough to do.
     Rests(usize),
     /// This origin has failed in this way, and rests from now on.
-    Failed(usize, Cow<'static, str>),
+    Failed(usize, String),
 }
 
 impl Outcome {
     /// Whether the origin was asked.
     pub fn is_asked(&self) -> bool {
         match self {
-            Self::Stored(..) | Self::Failed(..) => true,
-            Self::Unstored(why) => matches!(why, Cow::Owned(_)),
-            Self::There | Self::Rests(_) => false,
+            Self::Stored(..) | Self::Failed(..) | Self::Unstored(_) => true,
+            Self::There | Self::Rests(_) | Self::Unasked(_) => false,
         }
     }
 }
@@ -59,17 +59,17 @@ impl Outcome {
 /// Fetches a page, and returns when it is whole.
 pub async fn fetch(page: &Page, worker: &Rc<Worker>) -> Outcome {
     let cx = worker.cx();
-    let Some((listener, host)) = way_to(page.is_https, &page.host, cx.site()) else {
-        return Outcome::Unstored(NOT_ONE_SERVER.into());
+    let Some((listener, host)) = way_of(page, cx.site()) else {
+        return Outcome::Unasked(NOT_ONE_SERVER);
     };
     let purpose = Purpose::Refill(page.why.reason());
-    match begin(&head(page, host, listener), listener, purpose, worker, &cx) {
+    match begin(&head(page, host), listener, purpose, worker, &cx) {
         Ok((step, mut ex)) => {
             let outcome = ask(step, &mut ex, &cx).await;
             worker.recycle(ex);
             outcome
         }
-        Err(why) => Outcome::Unstored(why.into()),
+        Err(why) => Outcome::Unasked(why),
     }
 }
 
@@ -101,19 +101,22 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
     let settled = settled.ok().flatten();
     let refill = &cx.worker.shared.refill;
     let Some(origin) = cx.origin(ex).map(|origin| place_of(origin, cx)) else {
-        return Outcome::Unstored(NOT_FOR_ALL.into());
+        return Outcome::Unasked(why_not(ex, cx));
     };
     let is_asked = ex.upstream.status.is_some() || !ex.tally.attempts.is_empty();
     if !is_asked {
         return match (refill.resting(origin, cx.now()), ex.upstream.cache_status) {
             (_, Some(CacheStatus::Hit | CacheStatus::Updating)) => Outcome::There,
             (Some(_), Some(CacheStatus::Miss | CacheStatus::Expired | CacheStatus::Bypass)) => Outcome::Rests(origin),
-            (_, _) => Outcome::Unstored(NOT_FOR_ALL.into()),
+            (_, Some(_)) if !ex.upstream.cache_detail.words().is_empty() => {
+                Outcome::Unstored(format!("it is not to be stored: {}", ex.upstream.cache_detail.words()))
+            }
+            (_, _) => Outcome::Unasked(why_not(ex, cx)),
         };
     }
     let failed = |why: String| {
         refill.failed(origin, cx.now());
-        Outcome::Failed(origin, why.into())
+        Outcome::Failed(origin, why)
     };
     match ex.upstream.status {
         None => return failed("the origin gave no answer".to_owned()),
@@ -126,7 +129,11 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
     let Some(zone) = zone(ex, cx).filter(|_| is_stored) else {
         refill.succeeded(origin);
         // Nobody waits for the rest of it.
-        return Outcome::Unstored(format!("it is not to be stored: {}", ex.upstream.cache_detail.words()).into());
+        let words = ex.upstream.cache_detail.words();
+        return Outcome::Unstored(match (words.is_empty(), ex.upstream.status) {
+            (true, Some(status)) if status::is_redirect(status) => "the origin leads from it to itself".to_owned(),
+            (_, status) => format!("it is not to be stored: {words}, status {}", status.unwrap_or_default()),
+        });
     };
     let key = ex.upstream.cache_key.clone();
     let response = settled.and_then(|settled| settled.into_part());
@@ -141,7 +148,7 @@ async fn ask(step: Step, ex: &mut Exchange, cx: &Cx) -> Outcome {
             refill.succeeded(origin);
             Outcome::Stored(zone, key)
         }
-        Whole::Unstored => Outcome::Unstored("it is not stored: it is too large".to_owned().into()),
+        Whole::Unstored => Outcome::Unstored("it is not stored: it is too large".to_owned()),
         Whole::Broken => failed("its body breaks off".to_owned()),
         Whole::Late => failed(format!("it is not whole after {} s", BODY_TIME_MAX.as_secs())),
     }
@@ -200,9 +207,32 @@ pub fn is_there(zone: &Zone, key: &[u8]) -> bool {
     zone.may_have(&KeyRef::new(key))
 }
 
+/// Why the request ended before it came to an origin.
+fn why_not(ex: &Exchange, cx: &Cx) -> &'static str {
+    let loc = cx.loc(ex);
+    let is_cached = |origin: &Origin| origin.policy.directives().is_some_and(|policy| policy.cache.is_some());
+    match &loc.handler {
+        _ if !is_wanted(ex.request.nested.purpose, &loc.settings.purging) => {
+            "its location has neither larder_warm nor larder_refill"
+        }
+        Handler::Origin(origin) if is_cached(origin) => NOT_FOR_ALL,
+        _ => "its location stores no pages",
+    }
+}
+
 /// `step`, if it is on the way to a page that is stored; else the end.
 pub fn only_of_refills(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
+    let is_asked = ex.upstream.status.is_some() || !ex.tally.attempts.is_empty();
     match step {
+        // An error page is no page to be stored, and what is there stays that of its origin.
+        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Restart | Step::Handle | Step::Synth(_) if is_asked => {
+            Step::Abort
+        }
+        Step::Slow(Slow::Wait(_)) => {
+            // A visitor's fetch brings it.
+            ex.upstream.cache_status = Some(CacheStatus::Updating);
+            Step::Abort
+        }
         Step::Handle => handle(ex, cx),
         Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() && may_ask(ex, cx) => plan.into(),
         Step::Deliver(response) => Step::Part(response),
@@ -255,6 +285,22 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
+/// Where requests for a page come in, and its host: where the one did that it was made for, or else as [`way_to`] says.
+fn way_of<'a>(page: &'a Page, site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
+    match page.came {
+        Some(came) if !page.host.is_empty() => {
+            let is_its = |listener: &&Listener| {
+                listener.tls == page.is_https && port_of(listener).unwrap_or_default() == came.port
+            };
+            let its = || site.listeners.iter().filter(is_its);
+            let first = its().next()?;
+            let is_one = its().all(|other| server_at(other, &page.host) == server_at(first, &page.host));
+            is_one.then_some((first, &*page.host))
+        }
+        Some(_) | None => way_to(page.is_https, &page.host, site),
+    }
+}
+
 /// Where a request for the page would come in, and its host. `None` unless that leads to one server at all listeners of its
 /// scheme. A page of every host, whose key has none, is asked for by the name of the only server.
 pub fn way_to<'a>(is_https: bool, host: &'a [u8], site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
@@ -279,46 +325,45 @@ pub fn way_to<'a>(is_https: bool, host: &'a [u8], site: &'a Site) -> Option<(&'a
 
 /// The server that a host leads to at a listener.
 pub fn server_at(listener: &Listener, host: &[u8]) -> usize {
-    named(listener, host).unwrap_or(listener.default)
+    let named = listener.names.find(host, |name| name.regex.is_match(host).unwrap_or(false));
+    named.unwrap_or(listener.default)
 }
 
-/// Whether it does so by a name.
-pub fn is_named(host: &[u8], listener: &Listener) -> bool {
-    named(listener, host).is_some()
-}
-
-fn named(listener: &Listener, host: &[u8]) -> Option<usize> {
-    listener.names.find(host, |name| name.regex.is_match(host).unwrap_or(false))
-}
-
-fn port_of(listener: &Listener) -> Option<u16> {
+/// The port of a listener; `None` for a path.
+pub fn port_of(listener: &Listener) -> Option<u16> {
     match &listener.address {
         ListenAddress::Tcp(address) => Some(address.port()),
         ListenAddress::Unix(_) => None,
     }
 }
 
-fn usual_port(listener: &Listener) -> u16 {
+/// The port that browsers ask by its scheme.
+pub fn usual_port(listener: &Listener) -> u16 {
     if listener.tls { 443 } else { 80 }
 }
 
 /// Method, path and host of a request, a line each. The method ends with a space.
-pub fn first_lines(method: &[u8], uri: &[u8], host: &[u8], listener: &Listener) -> Vec<u8> {
+pub fn first_lines(method: &[u8], uri: &[u8], host: &[u8], port: Option<u16>) -> Vec<u8> {
     let mut head = Vec::new();
     for part in [method, uri, b" HTTP/1.1\r\nHost: ", host] {
         head.extend_from_slice(part);
     }
-    if let Some(port) = port_of(listener).filter(|port| *port != usual_port(listener)) {
+    if let Some(port) = port {
         head.extend_from_slice(format!(":{port}").as_bytes());
     }
     head.extend_from_slice(b"\r\n");
     head
 }
 
-/// The request.
-fn head(page: &Page, host: &[u8], listener: &Listener) -> Vec<u8> {
-    let mut head = first_lines(b"GET ", &page.uri, host, listener);
+/// The request: as the one that the page was made for, as far as that is known.
+fn head(page: &Page, host: &[u8]) -> Vec<u8> {
+    let port = page.came.map(|came| came.host_port).filter(|port| *port != 0);
+    let mut head = first_lines(b"GET ", &page.uri, host, port);
     head.extend_from_slice(b"User-Agent: larder (refill)\r\n");
+    let is_said = page.fields.iter().any(|(name, _)| &**name == "x-forwarded-proto");
+    if page.came.is_some_and(|came| came.is_secured_before) && !is_said {
+        head.extend_from_slice(SECURED_BEFORE);
+    }
     for (name, value) in page.fields.iter().filter(|(_, value)| !value.is_empty()) {
         for part in [name.as_bytes(), b": ", value, b"\r\n"] {
             head.extend_from_slice(part);
@@ -348,11 +393,13 @@ pub fn client(listener: &Listener, from: Option<IpAddr>, now: Time) -> Client {
     }
 }
 
+/// What a proxy says in front of which visitors speak TLS.
+pub const SECURED_BEFORE: &[u8] = b"X-Forwarded-Proto: https\r\n";
 /// An address that nobody has (RFC 5737), so that no rule for one's own addresses gives it more than a visitor gets.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Why a request is not made that leads to several servers, or to none.
 pub const NOT_ONE_SERVER: &str = "its host does not lead to one server at all addresses of its scheme";
-const NOT_FOR_ALL: &str = "not everybody may ask for it, or no location stores it that wants it";
+const NOT_FOR_ALL: &str = "not everybody may ask for it";
 /// How long the head of an answer, and then its body, may take.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 const BODY_TIME_MAX: Duration = Duration::from_secs(60);
@@ -361,21 +408,14 @@ const PIECE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use larder_cache::Came;
+
     use crate::refill::Why;
 
     use super::*;
 
     #[test]
     fn a_page_is_asked_for_as_by_somebody_unknown() {
-        let listener = Listener {
-            address: ListenAddress::Tcp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 8080)),
-            default: 0,
-            names: crate::site::NameTable::default(),
-            by_host: false,
-            tls: false,
-            http2: false,
-            proxy_protocol: false,
-        };
         let fields = [("accept-language", "de"), ("cookie", "")];
         let page = Page {
             is_https: false,
@@ -388,9 +428,16 @@ mod tests {
             tries: 0,
             since: Time(0),
             origin: None,
+            came: None,
         };
-        let expected = "GET /b?c=%20 HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: larder (refill)\r\n\
+        let expected = "GET /b?c=%20 HTTP/1.1\r\nHost: a.example\r\nUser-Agent: larder (refill)\r\n\
                         accept-language: de\r\n\r\n";
-        assert_eq!(String::from_utf8(head(&page, b"a.example", &listener)).as_deref(), Ok(expected));
+        assert_eq!(String::from_utf8(head(&page, b"a.example")).as_deref(), Ok(expected));
+        // As whom it was made for.
+        let came = Came { port: 80, host_port: 8080, is_secured_before: true };
+        let expected = "GET /b?c=%20 HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: larder (refill)\r\n\
+                        X-Forwarded-Proto: https\r\naccept-language: de\r\n\r\n";
+        let page = Page { came: Some(came), ..page };
+        assert_eq!(String::from_utf8(head(&page, b"a.example")).as_deref(), Ok(expected));
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use larder_cache::{Fetched, FetchedBy, Hold, Mark, Object, Prepared, Url, VaryKey};
+use larder_cache::{Came, Fetched, FetchedBy, Hold, Mark, Object, Prepared, Url, VaryKey};
+use larder_conf::model::ListenAddress;
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
@@ -13,6 +14,7 @@ use crate::exchange::{Exchange, Purpose};
 use crate::policy::{Kept, Lifetime};
 use crate::site::Backend;
 use crate::target;
+use crate::typed_url::host_and_port;
 use crate::variable::{RequestVar, Var};
 
 use super::plan::Storing;
@@ -40,12 +42,30 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
     }
 }
 
+/// How the request came in.
+fn came(ex: &Exchange) -> Came {
+    let fields = &ex.asked.head.fields;
+    let authority = fields.get_known(Known::Host).and_then(|host| str::from_utf8(host).ok()).unwrap_or_default();
+    let host_port = host_and_port(authority).ok().and_then(|(_, port)| port).unwrap_or(0);
+    let is_secured_before = fields.get("X-Forwarded-Proto").is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"));
+    let port = match &ex.asked.client.bound {
+        ListenAddress::Tcp(address) => address.port(),
+        ListenAddress::Unix(_) => 0,
+    };
+    Came { port, host_port, is_secured_before }
+}
+
 fn fetched(ex: &Exchange) -> Fetched {
     let by = match ex.request.nested.purpose {
         Purpose::Refetch | Purpose::Refill(_) | Purpose::Read => FetchedBy::Background,
         Purpose::Answer | Purpose::Slice | Purpose::Walk | Purpose::Purge | Purpose::MayPurge => FetchedBy::Request,
     };
-    Fetched { from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)), by, is_confirmed: false }
+    Fetched {
+        from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)),
+        by,
+        is_confirmed: false,
+        came: Some(came(ex)),
+    }
 }
 
 /// What purges find a page by: as bans do, what a VCL has made of the client's URL, or where an origin or an error page has

@@ -81,6 +81,8 @@ impl NameTable {
 pub struct VirtualServer {
     /// For `$server_name`.
     pub name: Box<[u8]>,
+    /// Its first name that is a host.
+    pub host: Option<Box<str>>,
     /// The location of the server's own level, for requests that match none of its locations.
     pub root: usize,
     /// The places of all its locations.

@@ -25,6 +25,10 @@ pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
             all.push(format!("{group}: {overflows} requests of the last minute found no turn at the gate"));
         }
     }
+    for (at, pass) in cx.worker.shared.refill.passes.lock().iter().filter(|(_, pass)| pass.is_alarm) {
+        let why = pass.trouble.as_deref().unwrap_or_default();
+        all.push(format!("larder_warm: the sitemap {at} cannot be read: {why}"));
+    }
     for (name, _, pool) in php_status::known(cx) {
         if let Some(waiting) = pool.waiting.filter(|waiting| *waiting > 0) {
             all.push(format!("{name}: {waiting} requests wait for a child of php-fpm"));

@@ -76,12 +76,14 @@ fn warm(cx: &Cx) -> Value {
         json!({
             "url": at,
             "began": timestamp(pass.began), "ended": pass.ended.map(timestamp),
-            "sitemaps": pass.maps, "pages": pass.pages, "foreign": pass.foreign,
+            "sitemaps": pass.maps, "pages": pass.pages, "foreign": pass.foreign, "left": pass.left(),
             "fetched": ends(&pass.tally), "trouble": pass.trouble,
         })
     });
     json!({
         "waiting": refill.waiting(),
+        // Of these, those whose origin rests after a failure, or has visitors.
+        "resting": refill.resting_pages(),
         "purged": ends(&refill.tallies.purged),
         "ahead": ends(&refill.tallies.ahead),
         "sitemap": ends(&refill.tallies.named),
