@@ -15,7 +15,7 @@ pub(super) fn location_of<'a>(around: &'a Location, path: &str) -> Option<&'a Lo
 /// Whether a location takes whatever ends in `.php`.
 pub(super) fn takes_all_php(matcher: &Matcher) -> bool {
     match matcher {
-        Matcher::Regex(pattern) => SCRIPTS.iter().all(|path| matches_path(pattern, path) == Some(true)),
+        Matcher::Regex(pattern) => SCRIPTS.iter().all(|path| matches(pattern, path) == Some(true)),
         Matcher::Root | Matcher::Exact(_) | Matcher::Prefix { .. } | Matcher::Named(_) => false,
     }
 }
@@ -46,7 +46,7 @@ fn search<'a>(around: &'a Location, path: &str) -> Option<Found<'a>> {
     }
     for location in &around.locations {
         let Matcher::Regex(pattern) = &location.matcher else { continue };
-        if matches_path(pattern, path)? {
+        if matches(pattern, path)? {
             return Some(match search(location, path)? {
                 Found::Nothing => Found::Final(location),
                 Found::Prefix(inner) | Found::Final(inner) => Found::Final(inner),
@@ -66,11 +66,11 @@ fn longest_prefix<'a>(around: &'a Location, path: &str) -> Option<(&'a Location,
     prefixes.max_by_key(|(length, ..)| *length).map(|(_, location, regex_stops)| (location, regex_stops))
 }
 
-/// Whether the pattern matches the path; `None` where it is no expression, or the match takes too long.
-fn matches_path(pattern: &Pattern, path: &str) -> Option<bool> {
+/// Whether the pattern matches the text; `None` where it is no expression, or the match takes too long.
+pub(super) fn matches(pattern: &Pattern, text: &str) -> Option<bool> {
     let source = format!("(*LIMIT_MATCH={STEPS_MAX})(*LIMIT_HEAP={HEAP_KIB_MAX}){}", pattern.source);
     let regex = RegexBuilder::new().caseless(pattern.caseless).build(&source).ok()?;
-    regex.is_match(path.as_bytes()).ok()
+    regex.is_match(text.as_bytes()).ok()
 }
 
 /// Scripts of no one application: a pattern that matches all of them matches any.
@@ -110,7 +110,7 @@ mod tests {
             (")", "/index.php", None),
             ("^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/", None),
         ] {
-            assert_eq!(matches_path(&regex(source), path), expected, "{source} {path}");
+            assert_eq!(matches(&regex(source), path), expected, "{source} {path}");
         }
     }
 

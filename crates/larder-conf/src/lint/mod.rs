@@ -7,6 +7,7 @@
 mod alias;
 mod answering;
 mod blocks;
+mod campaign;
 mod condition;
 mod crowd;
 mod failures;
@@ -38,6 +39,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     identity::lint(http, &cached, &mut found);
     key::lint(&cached, &mut found);
     overwritten::lint(http, &cached, &mut found);
+    campaign::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
     failures::lint(http, &cached, &mut found);
     logins::lint(http, &cached, &mut found);

@@ -1,3 +1,4 @@
+mod campaigns;
 mod purges;
 mod status;
 mod stores;
