@@ -56,6 +56,13 @@ pub enum OpenError {
     /// Addresses stayed in use; each try was logged.
     #[error("still could not bind()")]
     InUse,
+    /// A socket of systemd takes IPv4 at the port, too: no wait ends that.
+    #[error(
+        "bind() to {address} failed: {held}, a socket that systemd has passed, takes IPv4 there, too; write \
+         \"ListenStream={address}\" beside \"ListenStream={held}\" and \"BindIPv6Only=ipv6-only\" in its unit, and \
+         restart that"
+    )]
+    BothFamilies { address: SocketAddr, held: SocketAddr },
 }
 
 /// The addresses that `config` listens at, each once, in order of writing. As in nginx, if `*:80` is among them, other
@@ -196,6 +203,10 @@ pub async fn open_all(
             match open(plan, workers, held) {
                 Ok(listener) => *slot = Some(listener),
                 Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse => {
+                    if let Some(both) = by_both_families(plan, held) {
+                        remove_unix(slots.iter().flatten(), held);
+                        return Err(both);
+                    }
                     log.write(LogLevel::Emerg, &failure.to_string());
                 }
                 Err(failure) => {
@@ -214,6 +225,18 @@ pub async fn open_all(
     }
     remove_unix(slots.iter().flatten(), held);
     Err(OpenError::InUse)
+}
+
+/// That a socket of systemd for all IPv6 takes the IPv4 address of `plan` as well, as `ListenStream=80` does.
+fn by_both_families(plan: &Plan, held: &[Listener]) -> Option<OpenError> {
+    let ListenAddress::Tcp(address @ SocketAddr::V4(_)) = plan.address else { return None };
+    held.iter().filter(|listener| listener.keeper == Keeper::Systemd).find_map(|listener| match listener.plan.address {
+        ListenAddress::Tcp(held) if held.is_ipv6() && held.ip().is_unspecified() && held.port() == address.port() => {
+            let is_for_both = |socket: &OwnedFd| socket2::SockRef::from(socket).only_v6().is_ok_and(|only| !only);
+            listener.sockets.iter().any(is_for_both).then_some(OpenError::BothFamilies { address, held })
+        }
+        ListenAddress::Tcp(_) | ListenAddress::Unix(_) => None,
+    })
 }
 
 /// Tries to bind `plan`, and closes the socket again.
@@ -455,6 +478,26 @@ mod tests {
         let refused = open_all(&plans, 2, &[], &quiet()).await.unwrap_err();
         assert!(matches!(refused, OpenError::InUse), "{refused}");
         assert!(try_open(&plans[0]).is_ok(), "a check finds nothing wrong with it");
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn a_socket_of_systemd_for_both_families_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let all = SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), address.port());
+        let plans = plans(&address.to_string());
+        // It is not bound here: that would be open to the network.
+        for (is_for_both, keeper, is_named) in
+            [(true, Keeper::Systemd, true), (false, Keeper::Systemd, false), (true, Keeper::Larder, false)]
+        {
+            let socket = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
+            socket.set_only_v6(!is_for_both).unwrap();
+            let held = [Listener::inherited(ListenAddress::Tcp(all), socket.into(), keeper)];
+            let error = open_all(&plans, 1, &held, &quiet()).await.unwrap_err().to_string();
+            let said =
+                format!("bind() to {address} failed: {all}, a socket that systemd has passed, takes IPv4 there, too");
+            assert_eq!(error.starts_with(&said) && error.contains("BindIPv6Only=ipv6-only"), is_named, "{error}");
+        }
     }
 
     #[tokio::test(flavor = "current_thread", start_paused = true)]
