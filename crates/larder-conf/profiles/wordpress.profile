@@ -15,6 +15,16 @@ personal cookie PHPSESSID wp_session _wp_session
 # Everybody gets it with the form of a login, to see whether cookies are taken.
 ignored cookie wordpress_test_cookie
 
+# Plugins that give one to every visitor. A language is in the URL: these are for requests of scripts, which pass anyway.
+# A cookie of Polylang, or of a currency, may change pages and is in no row: name it in a profile of your own.
+ignored cookie wp-wpml_current_language _icl_visitor_lang_js wpml_browser_redirect_test wpml_referer_url trp_language
+# Read again with a form or an order, which pass.
+ignored cookie mailchimp_landing_site affwp_* pmpro_visit _wpfuuid mailpoet_page_view apbct_* ct_ps_timestamp ct_fkp_timestamp
+ignored cookie ct_timezone ct_checkjs ct_pointer_data ct_screen_info ct_has_scrolled ct_mouse_moved wordfence_verifiedHuman wfvt_*
+# Analytics, and windows that were closed.
+ignored cookie pys_* pysTrafficSource last_pys* burst_uid _koko_analytics_pages_viewed slimstat_tracking_code
+ignored cookie pum-* hustle_module_show_count-* inc_optin_* popup_form_dismissed_* SGPBShowingLimitation* icegram_*
+
 personal path /wp-admin /wp-login /wp-signup /wp-activate /wp-cron /wp-comments-post /wp-trackback /wp-mail /wp-json /xmlrpc
 personal path /cart /checkout /my-account /account /login /logout
 personal argument preview preview_id preview_nonce customize_changeset_uuid customize_theme _wpnonce rest_route
