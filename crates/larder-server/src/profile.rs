@@ -1,12 +1,17 @@
 //! A profile, made ready to be asked about requests: rows are found by the first byte of what they name, so that one pass
 //! over the cookies, the slashes of the path and the arguments answers. Nothing is allocated.
 
+mod index;
+mod php;
+
 use std::fmt;
 
 use larder_conf::model::{self, Glob, Part, ProfileRow, Says};
 use larder_http::{Fields, Known, Names, unescape};
 
 use crate::vsl::Shown;
+
+use index::Index;
 
 /// The rows of a profile.
 pub struct Profile {
@@ -120,7 +125,7 @@ impl Profile {
             files: index(|says| matches!(says, Says::Static(_)), after_slash),
             arguments: index(
                 |says| part_of(says) == Some(Part::Argument),
-                |glob| glob.start.bytes().next().map(as_php),
+                |glob| glob.start.bytes().next().map(php::small),
             ),
             ignored_arguments: index(|says| says == Says::IgnoredArgument, |glob| glob.start.bytes().next()),
             fields,
@@ -151,7 +156,7 @@ impl Profile {
         match self.files(&request.urls) {
             Some(row) => Standing::File(row),
             None if self.only_static => Standing::Personal(Why::NoFile),
-            None => self.by_cookies(request.fields),
+            None => self.by_cookies(request.fields, buffer),
         }
     }
 
@@ -179,7 +184,7 @@ impl Profile {
         };
         let is_cookie = |name: &[u8]| {
             let mut named = self.cookies.of(name.first().copied()).map(|at| &self.rows[at]);
-            named.any(|row| row.says == what(Part::Cookie) && matches(&row.pattern, name, |a, b| a == b))
+            named.any(|row| row.says == what(Part::Cookie) && is_named(&row.pattern, name))
         };
         let is_field = |row: &ProfileRow| row.says == what(Part::Field) && request.fields.contains(&row.pattern.start);
         request.urls.into_iter().any(of_url)
@@ -240,23 +245,48 @@ impl Profile {
     pub fn ignored_by(&self, pair: &[u8]) -> Option<&Glob> {
         let name = &pair[..memchr::memchr(b'=', pair).unwrap_or(pair.len())];
         let mut rows = self.ignored_arguments.of(name.first().copied()).map(|at| &self.rows[at].pattern);
-        rows.find(|pattern| matches(pattern, name, |a, b| a == b))
+        rows.find(|pattern| is_named(pattern, name))
     }
 
     /// By the first cookie that may be personal. What a row names most closely counts, and a personal one among equals.
-    fn by_cookies<'r>(&self, fields: &'r Fields) -> Standing<'_, 'r> {
+    fn by_cookies<'r>(&self, fields: &'r Fields, buffer: &mut Vec<u8>) -> Standing<'_, 'r> {
         let mut is_keyed = false;
         for name in cookie_names(fields) {
-            let named = self.cookies.of(name.first().copied()).map(|at| &self.rows[at]);
-            let named = named.filter(|row| rank(row.says) > 0 && matches(&row.pattern, name, |a, b| a == b));
-            match named.max_by_key(|row| (row.pattern.weight(), rank(row.says))) {
-                Some(row) if row.says == Says::IgnoredCookie => {}
-                Some(row) if row.says == Says::KeyedCookie => is_keyed = true,
-                Some(row) => return Standing::Personal(Why::Row(row)),
+            match self.cookie(name, |a, b| a == b) {
+                Some(row) if !matches!(row.says, Says::IgnoredCookie | Says::KeyedCookie) => {
+                    return Standing::Personal(Why::Row(row));
+                }
+                // It may be another to PHP, which before 8.0 has unescaped names.
+                Some(row) if php::changes(name) => {
+                    buffer.clear();
+                    unescape(name, buffer);
+                    for read in [php::name(name), php::name(buffer)] {
+                        let other = self.cookie(read, |a, b| php::byte(a) == php::byte(b));
+                        match other {
+                            Some(other) if matches!(other.says, Says::Personal(_)) => {
+                                return Standing::Personal(Why::Row(other));
+                            }
+                            Some(other) if other.says == row.says => {}
+                            Some(_) | None => return Standing::Personal(Why::Unknown(name)),
+                        }
+                    }
+                    is_keyed |= row.says == Says::KeyedCookie;
+                }
+                Some(row) => is_keyed |= row.says == Says::KeyedCookie,
                 None => return Standing::Personal(Why::Unknown(name)),
             }
         }
         Standing::ForAll { is_keyed }
+    }
+
+    /// The row that names a cookie most closely.
+    fn cookie(&self, name: &[u8], is_same: fn(u8, u8) -> bool) -> Option<&ProfileRow> {
+        let named = self.cookies.of(name.first().copied()).map(|at| &self.rows[at]);
+        let named = named.filter(|row| {
+            let Glob { start, end } = &row.pattern;
+            rank(row.says) > 0 && matches(start, end.as_deref(), name, is_same)
+        });
+        named.max_by_key(|row| (row.pattern.weight(), rank(row.says)))
     }
 
     /// The rows about a path: from one of its slashes on it is named, up to its end, a slash or a dot.
@@ -282,7 +312,7 @@ impl Profile {
         }
         from_slashes(path).find_map(|rest| {
             let mut rows = self.files.of(rest.get(1).map(u8::to_ascii_lowercase)).map(|at| &self.rows[at]);
-            rows.find(|row| matches(&row.pattern, rest, |a, b| a == b))
+            rows.find(|row| is_named(&row.pattern, rest))
         })
     }
 
@@ -305,17 +335,14 @@ impl Profile {
                     &*buffer
                 }
             };
-            let spaces = pair.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
-            let pair = &pair[spaces..];
-            let name = &pair[..memchr::memchr(b'=', pair).unwrap_or(pair.len())];
-            let name = match memchr::memchr(b'[', name) {
-                Some(at) if at > 0 => &name[..at],
-                Some(_) | None => name,
+            let (name, value) = match memchr::memchr(b'=', pair) {
+                Some(at) => (&pair[..at], &pair[at + 1..]),
+                None => (pair, &b""[..]),
             };
-            for at in self.arguments.of(name.first().copied().map(as_php)) {
+            let name = php::name(name);
+            for at in self.arguments.of(name.first().copied().map(php::small)) {
                 let row = &self.rows[at];
-                let subject = if row.pattern.start.contains('=') { pair } else { name };
-                if matches(&row.pattern, subject, |a, b| as_php(a) == as_php(b)) && is_meant(row.says) {
+                if php::is_argument(&row.pattern, name, value) && is_meant(row.says) {
                     return Some(row);
                 }
             }
@@ -367,19 +394,16 @@ fn from_slashes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     memchr::memchr_iter(b'/', path).map(|at| &path[at..])
 }
 
-/// A byte of the name of an argument as PHP has it, in lower case.
-fn as_php(byte: u8) -> u8 {
-    match byte {
-        b'.' | b' ' | b'+' => b'_',
-        byte => byte.to_ascii_lowercase(),
-    }
+/// Whether a text is what a pattern names, as a whole.
+fn is_named(pattern: &Glob, text: &[u8]) -> bool {
+    matches(&pattern.start, pattern.end.as_deref(), text, |a, b| a == b)
 }
 
-/// Whether a text is what a pattern names, as a whole.
-fn matches(pattern: &Glob, text: &[u8], is_same: fn(u8, u8) -> bool) -> bool {
-    let start = pattern.start.as_bytes();
+/// Whether a text begins and ends so; without an end, whether it is that.
+fn matches(start: &str, end: Option<&str>, text: &[u8], is_same: impl Fn(u8, u8) -> bool) -> bool {
     let same = |a: &[u8], b: &[u8]| a.iter().zip(b).all(|(a, b)| is_same(*a, *b));
-    match &pattern.end {
+    let start = start.as_bytes();
+    match end {
         None => start.len() == text.len() && same(start, text),
         Some(end) => {
             let Some(end_at) = text.len().checked_sub(end.len()).filter(|at| *at >= start.len()) else { return false };
@@ -392,7 +416,7 @@ fn matches(pattern: &Glob, text: &[u8], is_same: fn(u8, u8) -> bool) -> bool {
 fn reaches(pattern: &Glob, rest: &[u8]) -> bool {
     let is_same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b);
     if pattern.end.is_some() {
-        return matches(pattern, rest, is_same);
+        return matches(&pattern.start, pattern.end.as_deref(), rest, is_same);
     }
     let start = pattern.start.as_bytes();
     let ends = |byte: Option<&u8>| start.ends_with(b":") || matches!(byte, None | Some(b'/' | b'.'));
@@ -402,51 +426,6 @@ fn reaches(pattern: &Glob, rest: &[u8]) -> bool {
 /// Whether a word is in a text, in any case.
 fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len().max(1)).any(|part| part.eq_ignore_ascii_case(word))
-}
-
-/// Rows by the first byte that they name.
-struct Index {
-    /// By bytes, one behind the other.
-    rows: Box<[u16]>,
-    /// Where the rows of a byte begin; those of the next end them.
-    starts: Box<[u16]>,
-    /// Those that begin with any.
-    any: Box<[u16]>,
-}
-
-impl Index {
-    /// Of the rows that `first` knows: with their first byte, or with `None` for those that begin with any.
-    fn new(rows: &[ProfileRow], first: impl Fn(&ProfileRow) -> Option<Option<u8>>) -> Self {
-        let mut named: Vec<(u8, u16)> = Vec::new();
-        let mut any = Vec::new();
-        for (at, row) in rows.iter().enumerate() {
-            let Ok(at) = u16::try_from(at) else { break };
-            match first(row) {
-                Some(Some(byte)) => named.push((byte, at)),
-                Some(None) => any.push(at),
-                None => {}
-            }
-        }
-        named.sort_by_key(|(byte, _)| *byte);
-        let start = |byte: u16| {
-            let before = named.partition_point(|(own, _)| u16::from(*own) < byte);
-            u16::try_from(before).unwrap_or(u16::MAX)
-        };
-        Self {
-            starts: (0..=256).map(start).collect(),
-            rows: named.iter().map(|(_, at)| *at).collect(),
-            any: any.into(),
-        }
-    }
-
-    /// Those that may name what begins so.
-    fn of(&self, first: Option<u8>) -> impl Iterator<Item = usize> + '_ {
-        let named = first.map_or(&[][..], |byte| {
-            let (start, end) = (self.starts[usize::from(byte)], self.starts[usize::from(byte) + 1]);
-            &self.rows[usize::from(start)..usize::from(end)]
-        });
-        named.iter().chain(&self.any).map(|at| usize::from(*at))
-    }
 }
 
 #[cfg(test)]
@@ -521,6 +500,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_is_known_by_the_name_that_php_has_for_it() {
+        let profile = profile("ignored cookie a* *_ok\npersonal cookie a_b* s\nkeyed cookie k*");
+        for (line, expected) in [
+            ("a.1.2f=1", "all"),
+            ("a.b=1", "cookie a_b* (x.profile:2)"),
+            ("a[b=1", "cookie a_b* (x.profile:2)"),
+            ("a%5Fb=1", "cookie a_b* (x.profile:2)"),
+            ("a%20b=1", "cookie a_b* (x.profile:2)"),
+            ("a[b]=1", "all"),
+            ("s_ok=1", "all"),
+            ("s[_ok=1", "all"),
+            ("s%00_ok=1", "cookie s (x.profile:2)"),
+            ("s[x]_ok=1", "cookie s (x.profile:2)"),
+            ("t[x]_ok=1", "cookie t[x]_ok, which it does not know"),
+            ("k[x]_ok=1", "cookie k[x]_ok, which it does not know"),
+            ("k.x=1", "all of a key"),
+        ] {
+            assert_eq!(told(&profile, &["/"], &[("Cookie", line)]), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn a_path_is_found_at_any_depth_and_ends_where_a_name_does() {
         let profile = profile("personal path /cart /my-account /a/b /wiki/Special: /x/*.key");
         for (urls, expected) in [
@@ -561,6 +562,18 @@ mod tests {
             ("preview.id=1", "preview_id"),
             ("preview+id=1", "preview_id"),
             ("PREVIEW=1", "preview"),
+            ("preview%00=1", "preview"),
+            ("preview%00x=1", "preview"),
+            ("%20preview%00[=1", "preview"),
+            ("preview[%00]=1", "all"),
+            ("preview[id=1", "preview_id"),
+            ("preview%5Bid=1", "preview_id"),
+            ("preview[=1", "all"),
+            ("[preview]=1", "all"),
+            ("add-to-cart%00[]=7", "add-to-cart"),
+            ("action%00=edit", "action=edit"),
+            ("action[]=edit", "action=edit"),
+            ("title%00x=Special:A", "title=Special:*"),
             ("previews=1", "all"),
             ("a=preview", "all"),
             ("a=1%26preview=1", "all"),
