@@ -1,11 +1,21 @@
 //! What is to be purged, in the words of plugins, operators and origins.
 
+use std::sync::{Arc, LazyLock};
+
+use larder_conf::profiles;
 use larder_http::Fields;
+use larder_server::profile::Profile;
 use larder_server::purges::apis::{self, Api, Said};
 use larder_server::purges::deeds::Done;
 use larder_server::purges::dialects::{Asked, is_purge_method, orders};
 use larder_server::purges::wanted::Wanted;
 use larder_server::purges::{What, by_origin};
+
+/// What leaves arguments out of keys.
+static COMMON: LazyLock<[Arc<Profile>; 1]> = LazyLock::new(|| {
+    let common = profiles::find("common").map(profiles::known).unwrap_or_default();
+    [Arc::new(Profile::new(&common))]
+});
 
 /// `METHOD TARGET`, then fields in lines, and from the first brace on a body of JSON: a purge means something, its tags are tags, and all means that it said so.
 pub fn purge(data: &[u8]) {
@@ -52,7 +62,7 @@ pub fn purge(data: &[u8]) {
         && let Ok(wanted) = Wanted::parse(text)
     {
         assert!(text.trim_end_matches('\n').ends_with("\nend"));
-        drop(wanted.planned(&[]));
+        drop(wanted.planned(&[], &*COMMON));
     }
 }
 
@@ -63,7 +73,7 @@ fn by_api(api: Option<Api>, asked: apis::Asked<'_>) {
     let form = api.form(said.as_ref().ok(), "1".to_owned());
     let told = match &said {
         Ok(Said::Wanted(wanted)) => {
-            drop(wanted.planned(&[]));
+            drop(wanted.planned(&[], &*COMMON));
             form.done(&Done::default())
         }
         Ok(Said::Orders(orders)) => {

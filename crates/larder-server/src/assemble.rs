@@ -114,6 +114,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     keeping.groups = builder.groups;
     keeping.generation = builder.site.loaded.generation;
     keeping.vcls = vcl::take_over(&builder.site.origins.vcls, &keeping.vcls);
+    builder.site.caches.profiles = builder.profiles.into_iter().map(|(_, made)| made).collect();
     Ok(builder.site)
 }
 

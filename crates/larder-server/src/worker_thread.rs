@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::sync::{self, Arc};
 use std::time::Duration;
 
-use larder_cache::{Front, Zone};
+use larder_cache::Front;
 use larder_conf::model::{ListenAddress, LogLevel};
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc;
@@ -23,6 +23,7 @@ use crate::logs::{LogFiles, Logs};
 use crate::misses::{Gathered, Summary};
 use crate::pressure::Stage;
 use crate::probes;
+use crate::purges::wanted::Pages;
 use crate::refiller;
 use crate::resolvers;
 use crate::site::Site;
@@ -66,8 +67,8 @@ pub enum Command {
     Misses(sync::mpsc::Sender<Gathered>),
     /// Tell what would be done with a request, where this was seen of others.
     Explain(Box<(Question, Summary)>, sync::mpsc::Sender<Result<Explanation, String>>),
-    /// Tell the cache zones.
-    Zones(sync::mpsc::Sender<Vec<Arc<Zone>>>),
+    /// Tell where pages are.
+    Pages(sync::mpsc::Sender<Pages>),
     /// What it does now, as JSON.
     Now(sync::mpsc::Sender<String>),
     /// Accept no more connections, and end when all requests are done.
@@ -180,8 +181,11 @@ impl Thread {
                 Some(Command::Now(answer)) => {
                     let _ = answer.send(status::now(&self.worker.cx()).to_string());
                 }
-                Some(Command::Zones(answer)) => {
-                    let _ = answer.send(self.worker.cx().site().caches.zones.clone());
+                Some(Command::Pages(answer)) => {
+                    let cx = self.worker.cx();
+                    let caches = &cx.site().caches;
+                    let (zones, profiles) = (caches.zones.clone(), caches.profiles.clone());
+                    let _ = answer.send(Pages { zones, profiles });
                 }
                 Some(Command::Flush) => self.worker.cx().local.logs.flush(clock::now(), true),
                 Some(Command::Quit) => {

@@ -11,10 +11,9 @@ mod misses;
 mod purge;
 mod socket;
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use larder_cache::Zone;
 use larder_conf::model::LogLevel;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
@@ -23,7 +22,7 @@ use crate::explain::{self, Explanation};
 use crate::log::main::MainLog;
 use crate::misses::{Gathered, Summary};
 use crate::purges::said;
-use crate::purges::wanted::Wanted;
+use crate::purges::wanted::{Pages, Wanted};
 use crate::worker_thread::Command;
 
 pub use socket::serve;
@@ -86,7 +85,7 @@ impl Desk {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
             Question::Now => self.now(),
             Question::Purge(form, wanted) => {
-                let done = purge::purge(&wanted, &self.zones()?).map_err(Refused::Wrong)?;
+                let done = purge::purge(&wanted, &self.pages()?).map_err(Refused::Wrong)?;
                 let line = said::line(&wanted.said(), &done);
                 self.log.lock().write(LogLevel::Info, format_args!("\"larder purge\": {line}"));
                 Ok(purge::shown(&done, form))
@@ -101,11 +100,11 @@ impl Desk {
         }
     }
 
-    /// The zones that requests find their pages in now.
-    fn zones(&self) -> Result<Vec<Arc<Zone>>, Refused> {
+    /// The zones that requests find their pages in now, and what their keys may leave out.
+    fn pages(&self) -> Result<Pages, Refused> {
         let (answer, answers) = mpsc::channel();
         let worker = self.workers.lock().first().cloned().ok_or(Refused::Ending)?;
-        worker.send(Command::Zones(answer)).map_err(|_| Refused::Ending)?;
+        worker.send(Command::Pages(answer)).map_err(|_| Refused::Ending)?;
         answers.recv_timeout(PATIENCE).map_err(|_| Refused::Busy)
     }
 

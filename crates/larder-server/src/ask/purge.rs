@@ -1,19 +1,15 @@
 //! `larder purge`, on the thread of the question.
 
-use std::sync::Arc;
-
-use larder_cache::Zone;
-
 use crate::purges::deeds::{self, Done};
-use crate::purges::wanted::Wanted;
+use crate::purges::wanted::{Pages, Wanted};
 use crate::{bans, clock};
 
 use super::Form;
 
 /// Purges in these zones, and waits until disks have noted it. An error says why nothing was, or that a restart may forget
 /// it.
-pub(super) fn purge(wanted: &Wanted, zones: &[Arc<Zone>]) -> Result<Done, String> {
-    let deeds = wanted.planned(zones).map_err(|why| format!("nothing is purged: {why}"))?;
+pub(super) fn purge(wanted: &Wanted, pages: &Pages) -> Result<Done, String> {
+    let deeds = wanted.planned(&pages.zones, &pages.profiles).map_err(|why| format!("nothing is purged: {why}"))?;
     let noted = deeds::noted(&deeds);
     let done = deeds::carry_out(deeds, clock::now()).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

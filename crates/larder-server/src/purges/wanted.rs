@@ -17,6 +17,7 @@ use super::TAGS_MAX;
 use super::deeds::{self, Deed, Meant};
 use super::said;
 use crate::bans;
+use crate::profile::Profile;
 use crate::typed_url::{Escapes, TypedUrl};
 use crate::vsl::Shown;
 
@@ -27,6 +28,15 @@ pub struct Wanted {
     /// The names of the zones; none for all.
     zones: Vec<String>,
     parts: Vec<Part>,
+}
+
+/// Where pages are, and what their keys may be without.
+#[derive(Clone)]
+pub struct Pages {
+    /// All cache zones.
+    pub zones: Vec<Arc<Zone>>,
+    /// The profiles of all locations, which leave arguments out.
+    pub profiles: Vec<Arc<Profile>>,
 }
 
 /// Some of them.
@@ -132,8 +142,9 @@ impl Wanted {
         }))
     }
 
-    /// What has to be done to these zones. An error says why a part cannot be, and then nothing is.
-    pub fn planned(&self, zones: &[Arc<Zone>]) -> Result<Vec<Deed>, String> {
+    /// What has to be done to these zones, whose keys may be without the arguments that these profiles leave out. An error says
+    /// why a part cannot be, and then nothing is.
+    pub fn planned(&self, zones: &[Arc<Zone>], profiles: &[Arc<Profile>]) -> Result<Vec<Deed>, String> {
         let named = |name: &String| {
             zones.iter().find(|zone| zone.name() == name).ok_or_else(|| {
                 let names: Vec<&str> = zones.iter().map(|zone| zone.name()).collect();
@@ -150,7 +161,12 @@ impl Wanted {
         for part in &self.parts {
             match part {
                 Part::Url(url) | Part::Page(url) | Part::Prefix(url) => {
-                    for Place { host, uri } in Place::of(url)? {
+                    let is_one = match part {
+                        Part::Prefix(_) => false,
+                        Part::Url(_) => !url.ends_with('*'),
+                        _ => true,
+                    };
+                    for Place { host, uri } in Place::of(url, if is_one { profiles } else { &[] })? {
                         let test = match part {
                             Part::Prefix(_) => UriTest::Begins,
                             Part::Url(_) if uri.ends_with('*') => UriTest::Like,
@@ -201,8 +217,9 @@ struct Place {
 }
 
 impl Place {
-    /// The places of a URL: one for each way in which its letters may be escaped.
-    fn of(url: &str) -> Result<Vec<Self>, String> {
+    /// The places of a URL: one for each way in which its letters may be escaped, and where keys leave some of its arguments
+    /// out.
+    fn of(url: &str, profiles: &[Arc<Profile>]) -> Result<Vec<Self>, String> {
         // No browser sends a blank: it may be two URLs.
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(format!("\"{url}\" is no URL: it has a blank in it"));
@@ -215,6 +232,12 @@ impl Place {
         }
         let host = Some(typed.authority).filter(|host| !host.is_empty()).map(host_of).transpose()?;
         let mut uris = [Escapes::Upper, Escapes::Lower].map(|escapes| typed.target(escapes)).to_vec();
+        for profile in profiles {
+            let kept =
+                uris.iter().map(|uri| String::from_utf8_lossy(&profile.kept_target(uri.as_bytes())).into_owned());
+            let kept: Vec<String> = kept.filter(|kept| !uris.contains(kept)).collect();
+            uris.extend(kept);
+        }
         uris.dedup();
         if uris.iter().any(|uri| uri.len() > URL_BYTES_MAX) {
             return Err(format!("a URL has more than {URL_BYTES_MAX} bytes"));
@@ -262,6 +285,11 @@ mod tests {
         zones
     }
 
+    fn profiles() -> Vec<Arc<Profile>> {
+        let common = larder_conf::profiles::find("common").expect("it is one of ours");
+        vec![Arc::new(Profile::new(&larder_conf::profiles::known(common)))]
+    }
+
     /// What is done, as zone and the words of the purge.
     fn shown(lines: &str) -> Result<Vec<String>, String> {
         let shown = |deed: &Deed| {
@@ -280,7 +308,7 @@ mod tests {
             };
             format!("{}: {what}", deed.zone.name())
         };
-        Ok(Wanted::parse(lines)?.planned(&zones())?.iter().map(shown).collect())
+        Ok(Wanted::parse(lines)?.planned(&zones(), &profiles())?.iter().map(shown).collect())
     }
 
     #[test]
@@ -311,6 +339,23 @@ mod tests {
             let expected = ["pages", "others"].map(|zone| format!("{zone}: {expected}"));
             assert_eq!(shown(&format!("{lines}end\n")), Ok(expected.to_vec()), "{lines}");
             assert_eq!(shown(&format!("zone pages\n{lines}end")), Ok(expected[..1].to_vec()), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_meant_with_and_without_arguments_that_are_in_no_key() {
+        for (lines, expected) in [
+            ("url /a?utm_source=x&b=1\n", &["* is /a?utm_source=x&b=1", "* is /a?b=1"][..]),
+            ("url a.example/?gclid=1\n", &["a.example is /?gclid=1", "a.example is /"]),
+            ("url /a?b=1\n", &["* is /a?b=1"]),
+            ("url /a?utm_source=*\n", &["* like /a?utm_source=*"]),
+            ("prefix /a?utm_source=x\n", &["* begins /a?utm_source=x"]),
+        ] {
+            let expected: Vec<String> = expected.iter().map(|url| format!("pages: purge hard url {url}")).collect();
+            let mut found = shown(&format!("zone pages\n{lines}end")).unwrap();
+            found.dedup();
+            assert_eq!(found.len(), expected.len(), "{lines}: {found:?}");
+            assert!(found.iter().any(|one| expected.contains(one)), "{lines}: {found:?}");
         }
     }
 

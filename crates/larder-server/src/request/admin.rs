@@ -99,7 +99,9 @@ fn by_api(api: &Api, body: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let words = api.said(apis::Asked { fields: &ex.asked.head.fields, tag_fields: &tag_fields, body });
     let form = api.form(words.as_ref().ok(), id(ex, cx));
     let deeds = words.and_then(|words| match words {
-        Said::Wanted(wanted) => Ok((wanted.planned(&cx.site().caches.zones)?, wanted.said())),
+        Said::Wanted(wanted) => {
+            Ok((wanted.planned(&cx.site().caches.zones, &cx.site().caches.profiles)?, wanted.said()))
+        }
         Said::Orders(orders) => planned(orders, ex, cx),
     });
     purged(deeds, form, ex, cx)
@@ -137,6 +139,12 @@ fn planned(orders: Vec<Order>, ex: &Exchange, cx: &Cx) -> Result<(Vec<Deed>, Str
         }
         if matches!(what, What::Tags(_)) && !zones.iter().any(|zone| zone.has_tags()) {
             return Err(NO_TAGS.to_owned());
+        }
+        for profile in &cx.site().caches.profiles {
+            let Order { what: kept, how } = Order { what: what.clone(), how }.of_page(|url| profile.kept_target(url));
+            if kept != what {
+                all.extend(deeds::meant(kept, how, host)?);
+            }
         }
         all.extend(deeds::meant(what, how, host)?);
     }

@@ -17,6 +17,7 @@ use crate::acme::Plan;
 use crate::counts::AllZones;
 use crate::filter::charset::Charsets;
 use crate::limit::{LimitConnZone, LimitReqZone};
+use crate::profile::Profile;
 use crate::resolvers::Followed;
 use crate::text::Text;
 use crate::variable::{self, Var};
@@ -178,6 +179,8 @@ pub struct Caches {
     pub zones: Vec<Arc<Zone>>,
     /// Their places, by name.
     pub names: HashMap<String, usize>,
+    /// What the keys of some pages leave out: the profiles of all locations.
+    pub profiles: Vec<Arc<Profile>>,
     /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
     pub lurker_age: Option<Duration>,
 }

@@ -133,6 +133,16 @@ fn a_page_is_purged_by_its_url_with_and_without_campaigns() {
             assert!(text(&answer).contains("Purged: 1 page"), "{how} {purged}: {}", text(&answer));
             assert_eq!(cached(&site.get("/a/")), "MISS", "{how} {purged}");
         }
+        // Of another page nothing goes.
+        for purged in ["/a/?utm_source=other", "http://site.test/a/?gclid=1"] {
+            assert_eq!(cached(&site.get("/a/?b=1")), "MISS");
+            assert_eq!(cached(&site.get("/a/")), "HIT");
+            let output = site.setup().larder_words(&["purge", purged]);
+            assert!(output.status.success(), "{}", text_of(&output.stderr));
+            assert_eq!(cached(&site.get("/a/")), "MISS", "{how} {purged}: {}", text_of(&output.stdout));
+            assert_eq!(cached(&site.get("/a/?b=1")), "HIT");
+            site.setup().larder_words(&["purge", "/a/?b=1"]);
+        }
     }
 }
 
