@@ -305,7 +305,7 @@ pub fn sent(lines: Option<&[u8]>, ex: &Exchange, cx: &Cx) {
 }
 
 /// The lines of the fields of a head of HTTP/1.
-fn header_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn header_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.skip(1).take_while(|line| !line.is_empty())
 }

@@ -29,10 +29,11 @@ pub mod userid;
 
 use append::{append_joined, append_some, named};
 pub use path::{append_filename, document_root, facts, links};
-pub use request::{arg, leaving_out, method_name};
+pub use request::{arg, leaving_out, method_name, query_of};
 
 /// Appends the value; false if there is none.
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    ex.eval.reads_answer |= is_of_answer(var);
     match var {
         Var::Client(var) => client::append(*var, ex, cx, out),
         Var::Request(var) => request::append(*var, ex, cx, out),
@@ -61,7 +62,11 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
             let value = larder_http::cookie(ex.asked.head.fields.all_known(Known::Cookie), name.as_bytes());
             append_some(value, out)
         }
-        Var::Arg(name) => append_some(arg(&ex.request.args, name.as_bytes()).filter(|_| !name.is_empty()), out),
+        Var::Arg(name) => {
+            ex.eval.reads_ignored |=
+                request::leaving_out(ex, cx).is_some_and(|profile| profile.is_ignored(name.as_bytes()));
+            append_some(arg(&ex.request.args, name.as_bytes()).filter(|_| !name.is_empty()), out)
+        }
         Var::Tls(var) => tls::append(*var, &ex.asked.client, out),
         Var::ProxyProtocol(var) => client::append_proxy(*var, ex, out),
         Var::ProxyTlv(name) => {
@@ -69,6 +74,19 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
         }
         Var::Slot(slot) => map::append(*slot, ex, cx, out),
     }
+}
+
+/// Whether a variable is of the answer, or of what has led to it.
+fn is_of_answer(var: &Var) -> bool {
+    matches!(
+        var,
+        Var::Upstream(_)
+            | Var::Response(_)
+            | Var::SentHttp(_)
+            | Var::SentTrailer(_)
+            | Var::UpstreamHttp(_)
+            | Var::UpstreamCookie(_)
+    )
 }
 
 /// Whether the cookies of the request are left out now, as they change no page.

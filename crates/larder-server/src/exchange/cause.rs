@@ -37,6 +37,7 @@ causes! {
     OnlyIfCached "only-if-cached of the request",
     NoCache "no_cache",
     Profile "profile",
+    IgnoredArgument "an ignored argument went to the origin",
     NoLifetime "no lifetime",
     Over OVER,
     Status "its status",
@@ -70,6 +71,7 @@ impl Cause {
             self,
             Self::NoCache
                 | Self::Profile
+                | Self::IgnoredArgument
                 | Self::Authorization
                 | Self::NoStoreOfRequest
                 | Self::PartOfPage

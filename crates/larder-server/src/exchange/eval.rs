@@ -21,6 +21,10 @@ pub struct Eval {
     /// Whether the arguments are left out that change no page: they are in no key, and not in a request whose answer may be
     /// stored.
     pub leaves_out: bool,
+    /// Whether one of them was read all the same, by `$arg_...` or `$request`, since this was last set to false.
+    pub reads_ignored: bool,
+    /// Whether something of the answer was read, which may not be there yet, since this was last set to false.
+    pub reads_answer: bool,
     /// Buffers to borrow.
     pub scratch: Vec<Vec<u8>>,
 }
@@ -28,7 +32,7 @@ pub struct Eval {
 impl Eval {
     /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
-        let Self { values, captures, depth, evaluation, leaves_out, scratch } = self;
+        let Self { values, captures, depth, evaluation, leaves_out, reads_ignored, reads_answer, scratch } = self;
         match Rc::get_mut(values) {
             Some(values) => values.get_mut().clear(),
             // A subrequest of the last request still runs.
@@ -38,6 +42,8 @@ impl Eval {
         *depth = 0;
         *evaluation = Evaluation::default();
         *leaves_out = false;
+        *reads_ignored = false;
+        *reads_answer = false;
         scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
     }
 

@@ -198,6 +198,7 @@ impl Exchange {
         copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
         copy.upstream.part = self.upstream.part;
         copy.upstream.omits_cookies = self.upstream.omits_cookies;
+        copy.upstream.key_reads_ignored = self.upstream.key_reads_ignored;
         copy.eval = self.eval.again();
         copy.vcl = self.vcl.again();
         copy.log = self.log.again();

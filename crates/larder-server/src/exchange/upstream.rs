@@ -30,6 +30,10 @@ pub struct Upstream {
     /// Whether the cookies of the request change no page, as its profile knows: they are in no key and do not go to the origin
     /// with what may be stored, and pages do not vary by them.
     pub omits_cookies: bool,
+    /// Whether the key reads one of the arguments that its profile leaves out, by `$arg_...`: their pages are told apart.
+    pub key_reads_ignored: bool,
+    /// Whether the origin was sent one of them, which the key does not have.
+    pub sent_ignored: bool,
     /// Whether that is the key of a part.
     pub part: Part,
     /// How many objects of this key a disk has lost since the lookup.
@@ -64,6 +68,8 @@ impl Upstream {
             fresh_until,
             cache_key,
             omits_cookies,
+            key_reads_ignored,
+            sent_ignored,
             part,
             lost_pages,
             lock_until,
@@ -81,6 +87,8 @@ impl Upstream {
         *fresh_until = None;
         cache_key.clear();
         *omits_cookies = false;
+        *key_reads_ignored = false;
+        *sent_ignored = false;
         *part = Part::Unasked;
         *lost_pages = 0;
         *lock_until = None;

@@ -104,11 +104,13 @@ pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &
     let mut key = std::mem::take(&mut ex.upstream.cache_key);
     key.clear();
     ex.eval.leaves_out = cx.loc(ex).profile.is_some();
+    ex.eval.reads_ignored = false;
     match &cache.key {
         Some(text) => text.append(ex, cx, &mut key),
         None => target::append_default_key(backend, ex, cx, &mut key),
     }
     ex.eval.leaves_out = false;
+    ex.upstream.key_reads_ignored = ex.eval.reads_ignored;
     ex.upstream.cache_key = key;
 }
 
@@ -271,8 +273,14 @@ fn is_refused(policy: &Directives, ex: &mut Exchange, cx: &Cx) -> bool {
     }
     // By what is known before there is an answer: it is asked again when there is one.
     let known = ex.eval.known();
-    let says_no =
-        policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx)) || is_personal(ex, cx);
+    let is_known = cx.loc(ex).profile.is_some();
+    let no_cache = policy.cache.as_ref().map_or(&[][..], |cache| &cache.no_cache);
+    let says_no = no_cache.iter().any(|text| {
+        ex.eval.reads_answer = false;
+        // With a profile the page is for all, and what depends on the answer is decided when it is there.
+        text.is_true(ex, cx) && !(is_known && ex.eval.reads_answer)
+    });
+    let says_no = says_no || is_personal(ex, cx);
     let is_undecided = ex.eval.evaluation.has_failed();
     ex.eval.put_back(known);
     says_no || is_undecided
@@ -401,6 +409,9 @@ pub fn may_keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, c
     }
     if is_personal(ex, cx) {
         return Err(Cause::Profile);
+    }
+    if ex.upstream.sent_ignored {
+        return Err(Cause::IgnoredArgument);
     }
     if ex.eval.evaluation.has_failed() {
         return Err(Cause::Undecided);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::{Known, Method, status};
-use larder_origin::{Answer, Attempt, Fetching, Group, Interim, Line, Outcome, Protocol};
+use larder_origin::{Answer, Attempt, Fetch, Fetching, Group, Interim, Line, Outcome, Protocol};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
@@ -23,7 +23,9 @@ use super::early_hints::Gathered;
 use super::origin_request::passed_on::Extent;
 use super::plan::{Plan, Storing};
 use super::written_url::{self, By};
-use super::{Step, Synth, answer, early_hints, explained, origin_request, own_files, part, reasons, refill, resolve};
+use super::{
+    Step, Synth, answer, early_hints, explained, ignored, origin_request, own_files, part, reasons, refill, resolve,
+};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -256,8 +258,11 @@ fn ask(
         true => Extent::Whole,
     };
     ex.eval.leaves_out = leaves_out;
+    ex.eval.reads_ignored = false;
     let request = origin_request::build(&origin.backend, resolved, extent, &validators, ex, cx);
     ex.eval.leaves_out = false;
+    let is_sent = |request: &Fetch| leaves_out && ignored::is_sent(&request.protocol, ex, cx);
+    ex.upstream.sent_ignored = request.as_ref().is_ok_and(is_sent);
     if let Some(before) = before {
         written_url::take_off(before, ex);
     }

@@ -36,6 +36,7 @@ mod from_page;
 pub mod gate;
 pub mod handle;
 pub mod head_update;
+mod ignored;
 pub mod lookup;
 pub mod masked;
 pub mod mirror;

@@ -29,7 +29,9 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
         UserVarSource::Geo(geo) => cx.site().variables.geos[geo].volatile,
         UserVarSource::Set | UserVarSource::Split(_) => false,
     };
-    let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
+    // What was made of the whole request is not what a key and the origin get.
+    let is_of_more = source != UserVarSource::Set && ex.eval.leaves_out && has_ignored(ex, cx);
+    let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) && !is_of_more {
         known
     } else if ex.eval.depth >= DEPTH_MAX {
         cx.local.logs.error(
@@ -59,6 +61,13 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
         value
     };
     append_some(ex.eval.values.borrow().bytes(value), out)
+}
+
+/// Whether the request has arguments that are left out now.
+fn has_ignored(ex: &Exchange, cx: &Cx) -> bool {
+    super::leaving_out(ex, cx).is_some_and(|profile| {
+        profile.has_ignored(super::query_of(ex.asked.head.target())) || profile.has_ignored(&ex.request.args)
+    })
 }
 
 /// The value of a `map`.

@@ -41,7 +41,11 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         }
         RequestVar::IsArgs => append_text(if ex.request.args.is_empty() { "" } else { "?" }, out),
         RequestVar::LimitRate => append_display(ex.request.limits.rate.unwrap_or(0), out),
-        RequestVar::Request => append_some(Some(ex.asked.head.line()).filter(|line| !line.is_empty()), out),
+        RequestVar::Request => {
+            let is_ignored = |profile: &Profile| profile.has_ignored(query_of(ex.asked.head.target()));
+            ex.eval.reads_ignored |= leaving_out(ex, cx).is_some_and(is_ignored);
+            append_some(Some(ex.asked.head.line()).filter(|line| !line.is_empty()), out)
+        }
         RequestVar::RequestBody => match &ex.request.body {
             RequestBody::Memory(bytes) if !bytes.is_empty() => append_some(Some(bytes), out),
             _ => false,
@@ -87,6 +91,11 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
 /// The profile by which arguments are left out now.
 pub fn leaving_out<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a Profile> {
     if ex.eval.leaves_out { cx.loc(ex).profile.as_deref() } else { None }
+}
+
+/// The arguments in a URL.
+pub fn query_of(target: &[u8]) -> &[u8] {
+    memchr::memchr(b'?', target).map_or(&b""[..], |at| &target[at + 1..])
 }
 
 /// The value of an argument, as sent; as in nginx, names are compared without case.

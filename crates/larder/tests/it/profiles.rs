@@ -279,14 +279,68 @@ fn what_the_answer_decides_is_decided_when_it_is_there() {
             assert_eq!(cached(&site.ask(method, "/account", "Pragma: no-cache\r\n")), "BYPASS");
             assert_eq!(cached(&site.get("/account")), "MISS", "{profile} {method}: it has Set-Cookie");
         }
+        // Fetched past the cache, a page that the answer lets be stored takes the place of the old one; with a profile it is
+        // fetched as for all.
         let cookies = "Pragma: no-cache\r\nCookie: _ga=of-one\r\n";
         assert_eq!(cached(&site.ask("GET", "/page?utm_source=x", cookies)), "BYPASS");
-        let next = if profile.is_empty() { "/page?utm_source=x" } else { "/page" };
         let sent = origin.requests().last().map(|seen| (seen.request_line.clone(), seen.field("Cookie").is_some()));
-        let went = cached(&site.get(next)).to_owned();
-        // What went as it came is nobody else's page.
-        let is_plain = sent == Some(("GET /page HTTP/1.1".to_owned(), false)) || profile.is_empty();
-        assert!(is_plain || went == "MISS", "{profile}: {sent:?}, then {went}");
+        let (next, expected) = match profile {
+            "" => ("/page?utm_source=x", ("GET /page?utm_source=x HTTP/1.1".to_owned(), true)),
+            _ => ("/page", ("GET /page HTTP/1.1".to_owned(), false)),
+        };
+        assert_eq!(sent, Some(expected), "{profile}");
+        assert_eq!(cached(&site.get(next)), "HIT", "{profile}");
+    }
+}
+
+#[test]
+fn what_the_request_refuses_goes_past_the_cache_as_it_came() {
+    let (site, origin) = shop(
+        "larder_profile wordpress; proxy_cache_bypass $http_pragma; proxy_no_cache $http_pragma $upstream_http_x_private;",
+    );
+    assert_eq!(cached(&site.ask("GET", "/a?utm_source=x", "Pragma: no-cache\r\n")), "BYPASS");
+    assert_eq!(asked(&origin), ["GET /a?utm_source=x"]);
+    assert_eq!(cached(&site.get("/a")), "MISS");
+}
+
+#[test]
+fn no_page_is_kept_that_was_made_with_an_ignored_argument() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let maps = "map $arg_utm_source $theme { default plain; ~. dark; } map $arg_gclid $lead { default no; ~. yes; }";
+    let asks = "&utm_source=%3Cscript%3E&gclid=123";
+    for (inside, is_kept) in [
+        ("proxy_pass http://{ORIGIN};", true),
+        ("set $page $request_uri; proxy_pass http://{ORIGIN}/index?url=$page;", false),
+        ("set $from $arg_utm_source; proxy_set_header X-From $from; proxy_pass http://{ORIGIN};", false),
+        ("proxy_set_header X-From $arg_utm_source; proxy_pass http://{ORIGIN};", false),
+        ("proxy_set_header X-Asked $request; proxy_pass http://{ORIGIN};", false),
+        ("proxy_set_header X-Theme $theme; proxy_pass http://{ORIGIN};", false),
+        ("proxy_set_header X-URL $request_uri; proxy_pass http://{ORIGIN};", true),
+        // What the key tells apart is meant.
+        ("proxy_set_header X-Theme $theme; proxy_cache_key $request_uri$theme; proxy_pass http://{ORIGIN};", true),
+        ("set $page $request_uri; proxy_cache_key $page; proxy_pass http://{ORIGIN}/index?url=$page;", true),
+        // A condition has read the map before, with the arguments.
+        ("if ($lead) { set $x 1; } proxy_set_header X-Lead $lead; proxy_pass http://{ORIGIN};", false),
+    ] {
+        let setup = Setup::new().name("ORIGIN", origin.address());
+        let site = setup.start(&format!(
+            "{maps} proxy_cache_path {{DIR}}/pages keys_zone=p:1m; proxy_cache p; proxy_cache_valid 200 1h;
+            proxy_cache_key $uri$is_args$args; larder_profile common; larder_cache_status on;
+            server {{ listen 127.0.0.1:{{PORT}}; location / {{ {inside} }} }}"
+        ));
+        let status = |answer: &Response| answer.field("Cache-Status").unwrap_or_default().to_owned();
+        let first = status(&site.get(&format!("/a?b=1{asks}")));
+        assert_eq!(first.contains("stored"), is_kept, "{inside}: {first}");
+        assert_eq!(first.contains("an ignored argument went to the origin"), !is_kept, "{inside}: {first}");
+        // Without one it is kept, and answers for those with one.
+        site.get("/a?b=1");
+        let again = status(&site.get("/a?b=1"));
+        assert!(again.contains("hit"), "{inside}: {again}");
+        let sent = origin.requests().len();
+        let theirs = status(&site.get(&format!("/a?b=1{asks}")));
+        assert!(theirs.contains("hit") || is_kept, "{inside}: {theirs}");
+        assert_eq!(origin.requests().len(), sent, "{inside}: {theirs}");
     }
 }
 
