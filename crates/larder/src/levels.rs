@@ -1,16 +1,19 @@
 //! Every level of a configuration that has settings.
 
-use larder_conf::model::{Config, Location, Rewrite, Settings};
+use larder_conf::model::{Config, Location, Rewrite, Server, Settings};
 
 /// The settings of all servers, and of all locations, `if` and `limit_except` blocks in them. Not those of `http`
 /// itself, which serve no request: a log that is only there, such as the default access log if every server replaces
 /// it, is not opened.
 pub fn settings(config: &Config) -> Vec<&Settings> {
+    config.http.servers.iter().flat_map(of_server).collect()
+}
+
+/// The same of one server.
+pub fn of_server(server: &Server) -> Vec<&Settings> {
     let mut found = Found(Vec::new());
-    for server in &config.http.servers {
-        found.location(&server.root);
-        found.script(&server.script);
-    }
+    found.location(&server.root);
+    found.script(&server.script);
     found.0
 }
 

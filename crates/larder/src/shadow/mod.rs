@@ -9,8 +9,10 @@
 mod adapted;
 mod answer;
 mod compare;
+mod learned;
 mod line;
 pub mod options;
+mod packed;
 mod replay;
 mod report;
 mod sources;
@@ -19,13 +21,12 @@ mod wanted;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use larder_conf::model::{AccessLogTarget, Config, ListenAddress, LogTarget};
+use larder_conf::model::ListenAddress;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -33,7 +34,6 @@ use crate::ask_socket;
 use crate::cli::Options;
 use crate::configuration::{Configuration, Surroundings};
 use crate::folders;
-use crate::levels;
 use crate::limits;
 use crate::logs::{self, Links};
 use crate::paths::Paths;
@@ -42,6 +42,7 @@ use crate::serving::{Descriptors, Server, ServingOptions};
 use crate::signals::{Received, Signals};
 
 use answer::Server as Peer;
+use learned::Learned;
 use line::Format;
 use options::Shadow;
 use replay::{Echoes, Queue, Replay, lock};
@@ -105,9 +106,12 @@ fn prepare(asked: &Shadow) -> Result<Prepared, String> {
     let paths = Paths::new(&options);
     let mut configuration =
         Configuration::read(Surroundings::new(&paths, options.globals)).map_err(|rejected| rejected.rendered)?;
+    let mut host_of_log = None;
     let log = match &asked.log {
         Some(path) => {
-            let format = format_of(&configuration.config, path, asked.format.as_deref())?;
+            let learned = Learned::of(&configuration.config, path);
+            let format = learned.format(&configuration.config, asked.format.as_deref())?;
+            host_of_log = learned.host;
             let file = LogFile::open(path, asked.once);
             Some((file.map_err(|error| format!("--log {}: {error}", path.display()))?, format))
         }
@@ -121,10 +125,11 @@ fn prepare(asked: &Shadow) -> Result<Prepared, String> {
     let loopback = if address.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
     let socket = bind(SocketAddr::new(loopback, 0))?;
     let own = socket.local_addr().map_err(|error| error.to_string())?;
-    let host =
-        asked.host.clone().or_else(|| first_name(&configuration.config)).unwrap_or_else(|| url.authority.clone());
+    let is_known = asked.host.is_some() || host_of_log.is_some();
+    let host = asked.host.clone().or(host_of_log).or_else(|| learned::first_name(&configuration.config));
+    let host = host.unwrap_or_else(|| url.authority.clone());
     let sites = configuration.config.http.servers.len();
-    if sites > 1 && asked.host.is_none() && log.as_ref().is_some_and(|(_, format)| !format.has_host()) {
+    if sites > 1 && !is_known && log.as_ref().is_some_and(|(_, format)| !format.has_host()) {
         eprintln!(
             "larder shadow: the log does not say for which of {sites} servers a request was: all are taken to be for {host}; \
              name another by --host, or log $host"
@@ -141,32 +146,6 @@ fn prepare(asked: &Shadow) -> Result<Prepared, String> {
         mirror,
         scratch,
     })
-}
-
-/// How the lines of a log are written: as it is said, as the `access_log` to that file says, or `combined`.
-fn format_of(config: &Config, path: &Path, said: Option<&str>) -> Result<Format, String> {
-    let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let wanted = full(path);
-    let levels = levels::settings(config);
-    let mut to_it = levels.iter().flat_map(|settings| &settings.logs.access).filter(|log| match &log.target {
-        AccessLogTarget::Fixed(LogTarget::File(file)) => full(file) == wanted,
-        AccessLogTarget::Fixed(LogTarget::Stderr | LogTarget::Syslog(_)) | AccessLogTarget::Variable(_) => false,
-    });
-    let name = said.or_else(|| to_it.next().map(|log| log.format.value.as_str())).unwrap_or("combined");
-    let formats = &config.http.log_formats;
-    let format = formats.iter().find(|format| format.name.value == name).ok_or_else(|| {
-        let names: Vec<&str> = formats.iter().map(|format| format.name.value.as_str()).collect();
-        format!("the configuration has no log_format \"{name}\"; it has {}", names.join(", "))
-    })?;
-    Format::of(format)
-}
-
-/// The first `server_name` that is a host.
-fn first_name(config: &Config) -> Option<String> {
-    let mut names = config.http.servers.iter().map(|server| server.first_name.as_str());
-    names
-        .find(|name| !name.is_empty() && *name != "_" && !name.starts_with(['~', '.', '*']) && !name.ends_with('*'))
-        .map(str::to_owned)
 }
 
 impl Prepared {

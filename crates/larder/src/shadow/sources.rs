@@ -1,9 +1,9 @@
 //! Where requests come from: an access log that grows, and requests that the old server mirrors.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use larder_http::h1::request::{HeadLimits, HeadStatus, RequestHead, parse_request};
 
 use super::line::Format;
+use super::packed::Unpacked;
 use super::wanted::{Seen, seen};
 
 /// Takes what is seen. `false` ends the source.
@@ -26,7 +27,9 @@ pub trait Sink: Send {
 /// An access log.
 pub struct LogFile {
     path: std::path::PathBuf,
-    file: BufReader<File>,
+    file: Box<dyn BufRead + Send>,
+    /// Whether it is compressed, as rotated logs are: it does not grow.
+    is_packed: bool,
     inode: u64,
     /// How far it has been read.
     at: u64,
@@ -36,14 +39,19 @@ impl LogFile {
     /// Opens it, at its end or, `from_start`, at its beginning.
     pub fn open(path: &Path, from_start: bool) -> io::Result<LogFile> {
         let mut file = File::open(path)?;
-        let at = if from_start { 0 } else { file.seek(SeekFrom::End(0))? };
         let inode = file.metadata()?.ino();
-        Ok(LogFile { path: path.to_owned(), file: BufReader::new(file), inode, at })
+        let mut start = [0; 2];
+        let is_packed = file.read_at(&mut start, 0).is_ok_and(|count| count == 2) && start == GZIP;
+        let at = if from_start || is_packed { 0 } else { file.seek(SeekFrom::End(0))? };
+        let file: Box<dyn BufRead + Send> =
+            if is_packed { Box::new(BufReader::new(Unpacked::new(file)?)) } else { Box::new(BufReader::new(file)) };
+        Ok(LogFile { path: path.to_owned(), file, is_packed, inode, at })
     }
 
-    /// Reads its lines, as they come; with `once` up to where it ends now.
+    /// Reads its lines, as they come; with `once`, or if it is compressed, up to where it ends now.
     pub fn follow(mut self, format: &Format, once: bool, sink: &mut dyn Sink) {
         let mut line = Vec::new();
+        let once = once || self.is_packed;
         loop {
             match self.read_line(&mut line) {
                 Ok(true) => {
@@ -53,6 +61,10 @@ impl LogFile {
                     line.clear();
                 }
                 Ok(false) if once => return,
+                Err(error) if once => {
+                    eprintln!("larder shadow: --log {}: it is read up to here: {error}", self.path.display());
+                    return;
+                }
                 Ok(false) | Err(_) => {
                     thread::sleep(PAUSE);
                     if let Ok(Some(next)) = self.successor() {
@@ -150,6 +162,8 @@ fn read_head(head: &RequestHead) -> Seen {
     seen(head.method_name(), head.target(), host, fields.collect())
 }
 
+/// How gzip files begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 const PAUSE: Duration = Duration::from_millis(100);
 const LINE_BYTES_MAX: u64 = 64 << 10;
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -160,6 +174,10 @@ const MIRROR_PATIENCE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+
+    use larder_compress::{Coding, Encoder, Params};
+    use larder_conf::Span;
+    use larder_conf::model::{At, LogEscape, LogFormat};
 
     use super::*;
 
@@ -213,5 +231,46 @@ mod tests {
         line.clear();
         assert!(next.read_line(&mut line).unwrap());
         assert_eq!(line, b"x");
+    }
+
+    #[test]
+    fn a_compressed_log_is_read_to_its_end() {
+        struct Lines(Vec<Seen>);
+        impl Sink for Lines {
+            fn take(&mut self, seen: Seen) -> bool {
+                self.0.push(seen);
+                true
+            }
+            fn missed(&mut self) {}
+        }
+        let format = Format::of(&LogFormat {
+            name: At { value: "short".to_owned(), span: Span::NOWHERE },
+            escape: LogEscape::None,
+            format: larder_conf::parse_template("$request", Span::NOWHERE).unwrap(),
+        });
+        let format = format.unwrap();
+        let packed = |text: &str| {
+            let mut out = Vec::new();
+            let mut encoder = Encoder::new(Coding::Gzip, Params::new(Coding::Gzip, 6)).unwrap();
+            encoder.encode(text.as_bytes(), &mut out).unwrap();
+            encoder.finish(&mut out).unwrap();
+            out
+        };
+        let lines: String = (0..10_000).map(|number| format!("GET /{number} HTTP/1.1\n")).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.2.gz");
+        // Compressed as a whole, or a part after the other; cut, what is there is read.
+        for (bytes, count) in [
+            (packed(&lines), 10_000),
+            ([packed(&lines), packed("GET / HTTP/1.1\n")].concat(), 10_001),
+            (packed(&lines[..lines.len() / 2]), 5_000),
+            (vec![0x1f, 0x8b, 7, 7], 0),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let mut seen = Lines(Vec::new());
+            LogFile::open(&path, false).unwrap().follow(&format, false, &mut seen);
+            assert!(seen.0.len().abs_diff(count) < 100, "{count}: {}", seen.0.len());
+            assert!(seen.0.iter().all(|seen| matches!(seen, Seen::Wanted(_))));
+        }
     }
 }

@@ -273,6 +273,34 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
     assert!(text(&output).contains("unknown directive \"retrun\""), "{}", text(&output));
 }
 
+#[test]
+fn a_rotated_log_is_read_as_it_was_written() {
+    let http = "log_format main '$status $request';
+        server { listen 127.0.0.1:{PORT}; server_name other.test; location / { return 200 'other'; } }
+        server { listen 127.0.0.1:{PORT}; server_name site.test; access_log {DIR}/shop.log main; location / { return 200 '$host'; } }";
+    let beside = Beside::start(Setup::new(), http);
+    let rotated = beside.setup.path("shop.log.2");
+    fs::write(&rotated, "200 GET /a HTTP/1.1\n200 GET /b HTTP/1.1\n").unwrap();
+    let packed = std::process::Command::new("gzip").arg("-k").arg(&rotated).status().unwrap();
+    assert!(packed.success());
+    let old = beside.old();
+    for name in ["shop.log.2", "shop.log.2.gz"] {
+        let log = beside.setup.path(name).display().to_string();
+        let mut words = vec!["--old", &*old, "--log", &log, "--rate", "1000"];
+        // What is compressed does not grow.
+        words.extend((!name.ends_with(".gz")).then_some("--once"));
+        let output = beside.command(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output));
+        assert!(text_of(&output.stdout).starts_with("2 compared, 2 alike"), "{name}: {}", text(&output));
+        assert!(!text_of(&output.stderr).contains("all are taken to be for"), "{name}: {}", text(&output));
+    }
+    // As a page of that site, which its log tells.
+    beside.setup.configure(&http.replace("return 200 '$host'", "return 404"));
+    let log = beside.setup.path("shop.log.2").display().to_string();
+    let output = beside.command(&["--old", &*old, "--log", &log, "--once"]).output().unwrap();
+    assert!(text_of(&output.stdout).contains("site.test/a: 1 of 1 differ"), "{}", text(&output));
+}
+
 /// A `larder shadow` that ends with the test.
 struct Ended {
     child: Child,
