@@ -11,6 +11,7 @@ mod answer;
 mod compare;
 mod learned;
 mod line;
+mod once;
 pub mod options;
 mod packed;
 mod replay;
@@ -44,6 +45,7 @@ use crate::signals::{Received, Signals};
 use answer::Server as Peer;
 use learned::Learned;
 use line::Format;
+use once::Once;
 use options::Shadow;
 use replay::{Echoes, Queue, Replay, lock};
 use report::Report;
@@ -211,10 +213,10 @@ fn start(
     let (to, from) = mpsc::sync_channel(QUEUE_MAX);
     let has_agent = log.as_ref().is_none_or(|(_, format)| format.has_agent());
     let echoes = (!has_agent).then(|| Arc::new(Mutex::new(Echoes::default())));
-    let skip: Arc<[String]> = asked.skip.clone().into();
+    let once = Arc::new(Once::new(&asked.skip));
     let queue = |waits, echoes| {
-        let (to, report, skip) = (to.clone(), Arc::clone(report), Arc::clone(&skip));
-        Queue { to, report, waits, echoes, skip }
+        let (to, report, once) = (to.clone(), Arc::clone(report), Arc::clone(&once));
+        Queue { to, report, waits, echoes, once }
     };
     let failed = |error: io::Error| format!("no thread: {error}");
     if let Some((file, format)) = log {

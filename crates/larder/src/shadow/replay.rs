@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder_http::unescape;
-
 use super::answer::{Answer, Server};
 use super::compare::{Comparison, Difference, compare};
+use super::once::Once;
 use super::report::{Pair, Report};
 use super::sources::Sink;
 use super::wanted::{Seen, Wanted};
@@ -27,36 +26,8 @@ pub struct Queue {
     pub waits: bool,
     /// Our own requests, where lines do not show whose they are.
     pub echoes: Option<Arc<Mutex<Echoes>>>,
-    /// What stands in targets that are not sent, beside [`SKIPPED`].
-    pub skip: Arc<[String]>,
-}
-
-/// What stands, without escapes and in lower case, in the targets of a GET that is known to change something, or that works once.
-const SKIPPED: [&str; 17] = [
-    "logout",
-    "logoff",
-    "action=log",
-    "action=trash",
-    "wc-ajax=",
-    "token=",
-    "confirm",
-    "signout",
-    "sign-out",
-    "unsubscribe",
-    "_wpnonce=",
-    "add-to-cart=",
-    "add_to_cart=",
-    "remove_item=",
-    "undo_item=",
-    "action=delete",
-    "cron.php",
-];
-
-/// A target without escapes, in lower case.
-fn plain(target: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(target.len());
-    unescape(target, &mut bytes);
-    String::from_utf8_lossy(&bytes).to_lowercase()
+    /// What is not sent.
+    pub once: Arc<Once>,
 }
 
 /// Requests that we have sent and whose lines have not come yet, where lines do not show whose they are.
@@ -113,10 +84,7 @@ impl Sink for Queue {
             lock(&self.report).echoes += 1;
             return true;
         }
-        let target = plain(&wanted.target);
-        let own = self.skip.iter().map(|text| plain(text.as_bytes()));
-        let skipped = SKIPPED.into_iter().map(str::to_owned).chain(own).any(|text| target.contains(&text));
-        if skipped {
+        if self.once.has(&wanted.target) {
             lock(&self.report).skipped += 1;
             return true;
         }
@@ -253,7 +221,7 @@ mod tests {
             report: Arc::clone(&report),
             waits: false,
             echoes: Some(Arc::clone(&echoes)),
-            skip: Arc::new([]),
+            once: Arc::new(Once::new(&[])),
         };
         lock(&echoes).sent(b"/a");
         for _ in 0..2 {
@@ -270,8 +238,8 @@ mod tests {
     fn what_comes_too_fast_or_may_change_something_is_counted() {
         let (to, from) = mpsc::sync_channel(1);
         let report = Arc::<Mutex<Report>>::default();
-        let skip: Arc<[String]> = Arc::new(["/track/".to_owned()]);
-        let mut queue = Queue { to, report: Arc::clone(&report), waits: false, echoes: None, skip };
+        let once = Arc::new(Once::new(&["/track/".to_owned()]));
+        let mut queue = Queue { to, report: Arc::clone(&report), waits: false, echoes: None, once };
         for target in ["/?add%2Dto-cart=7", "/Track/7", "/wp-cron.php", "/LogOut", "/a", "/b", "/c"] {
             assert!(queue.take(get(target)), "{target}");
         }
