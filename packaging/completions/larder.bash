@@ -26,7 +26,7 @@ _larder() {
     doctor) options='--json --no-disk-test --root -p -c -g -h' ;;
     import) options='nginx varnish --json --root --write -c -h' ;;
     profile) options='common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony' ;;
-    shadow) options='--old --log --once --format --listen --host --skip --rate --requests --for --json -c -p -g -h' ;;
+    shadow) options='--old --log --once --format --listen --host --field --skip --rate --requests --for --json -c -p -g -h' ;;
     varnishd) options='-a -b -f -s -p -t -r -T -M -S -I -l -n -i -j -P -F -C -V -x' ;;
     varnishstat) options='-1 -j -x -l -f -I -X -n -t -r -V -h' ;;
     varnishlog) options='-n -d -r -t -g -q -Q -C -c -b -E -i -x -I -X -k -R -L -T -v -w -A -a -u -D -P -V -h' ;;

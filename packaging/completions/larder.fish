@@ -44,6 +44,7 @@ complete -c larder -n "__fish_seen_subcommand_from shadow" -l once -d 'The lines
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l format -x -d 'The log_format of the log'
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l listen -x -d 'Where it mirrors to'
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l host -x -d 'Host of lines without one'
+complete -c larder -n "__fish_seen_subcommand_from shadow" -l field -x -d 'A field of each request'
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l skip -x -d 'What is not sent'
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l rate -x -d 'Pages a second'
 complete -c larder -n "__fish_seen_subcommand_from shadow" -l requests -x -d 'How many pages'

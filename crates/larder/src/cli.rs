@@ -6,11 +6,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::ask::options::{self as ask_options, Ask, OptionsError as AskError, Verb};
-use crate::doctor::options::{self as doctor_options, Doctor, OptionsError as DoctorError};
+use crate::doctor::options::{self as doctor_options, Doctor};
 use crate::import::options::{self as import_options, Import, OptionsError as ImportError};
+use crate::option_words::OptionsError as WordsError;
 use crate::requests_log::options::{self as requests_options, Log, OptionsError as RequestsError};
 use crate::serve_socket;
-use crate::shadow::options::{self as shadow_options, OptionsError as ShadowError, Shadow};
+use crate::shadow::options::{self as shadow_options, Shadow};
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
@@ -192,13 +193,13 @@ pub enum CliError {
     Log(#[from] RequestsError),
     /// Options of `doctor` that cannot be.
     #[error("{0}")]
-    Doctor(DoctorError),
+    Doctor(WordsError),
     /// Options of `import` that cannot be.
     #[error("{0}")]
     Import(ImportError),
     /// Options of `shadow` that cannot be.
     #[error("{0}")]
-    Shadow(ShadowError),
+    Shadow(WordsError),
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),

@@ -25,6 +25,7 @@ mod loader;
 mod log;
 mod logs;
 mod machine;
+mod option_words;
 mod order;
 mod oserror;
 mod paths;

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::option_words::{self, Known, OptionsError, plain, valued};
+
 /// What a command line of `larder doctor` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doctor {
@@ -20,55 +22,32 @@ pub struct Doctor {
     pub root: Option<PathBuf>,
 }
 
-/// Why a command line is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// No such option.
-    #[error("invalid option: \"{0}\"")]
-    Unknown(String),
-    /// An option without its value.
-    #[error("option \"{0}\" requires {1}")]
-    MissingValue(&'static str, &'static str),
-    /// A value that is not text.
-    #[error("option \"-g\" has a value that is not UTF-8")]
-    NotText,
-}
-
 /// Parses the words behind `doctor`. `None` asks for help.
 pub fn parse(args: &[OsString]) -> Result<Option<Doctor>, OptionsError> {
-    use lexopt::prelude::*;
-
+    let Some(given) = option_words::read(args, &OPTIONS)? else { return Ok(None) };
     let mut asked = Doctor::default();
-    let mut parser = lexopt::Parser::from_args(args.iter().cloned());
-    while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string()))? {
-        let (option, what) = match arg {
-            Long("json") => {
-                asked.is_json = true;
-                continue;
-            }
-            Long("no-disk-test") => {
-                asked.spares_disks = true;
-                continue;
-            }
-            Long("help") | Short('h' | '?') => return Ok(None),
-            Short('c') => ("-c", "file name"),
-            Short('p') => ("-p", "directory name"),
-            Short('g') => ("-g", "parameter"),
-            Long("root") => ("--root", "a folder"),
-            Long(name) => return Err(OptionsError::Unknown(format!("--{name}"))),
-            Short(letter) => return Err(OptionsError::Unknown(letter.to_string())),
-            Value(word) => return Err(OptionsError::Unknown(word.to_string_lossy().into_owned())),
-        };
-        let value = parser.value().map_err(|_| OptionsError::MissingValue(option, what))?;
-        match option {
-            "-c" => asked.conf_file = Some(value.into()),
-            "-p" => asked.prefix = Some(value.into()),
-            "-g" => asked.globals = Some(value.into_string().map_err(|_| OptionsError::NotText)?),
-            _ => asked.root = Some(value.into()),
+    for option in given {
+        let value = || PathBuf::from(&option.1);
+        match option.0.name {
+            "-c" => asked.conf_file = Some(value()),
+            "-p" => asked.prefix = Some(value()),
+            "-g" => asked.globals = Some(option_words::text(&option)?),
+            "--root" => asked.root = Some(value()),
+            "--json" => asked.is_json = true,
+            _ => asked.spares_disks = true,
         }
     }
     Ok(Some(asked))
 }
+
+const OPTIONS: [Known; 6] = [
+    plain("--json"),
+    plain("--no-disk-test"),
+    valued("--root", "a folder"),
+    valued("-c", "a file name"),
+    valued("-p", "a folder"),
+    valued("-g", "directives"),
+];
 
 /// What `larder doctor -h` prints.
 pub const HELP: &str = "\
@@ -102,9 +81,9 @@ mod tests {
         assert_eq!(parsed(""), Ok(Some(Doctor::default())));
         assert_eq!(parsed("-h"), Ok(None));
         for (line, error) in [
-            ("--all", "invalid option: \"--all\""),
-            ("-x", "invalid option: \"x\""),
-            ("now", "invalid option: \"now\""),
+            ("--all", "unknown option \"--all\": there are --json, --no-disk-test, --root, -c, -p and -g"),
+            ("--no-disk-tests", "unknown option \"--no-disk-tests\": did you mean \"--no-disk-test\"?"),
+            ("now", "\"now\" stands behind no option: write --root, -c, -p or -g before it, or leave it out"),
             ("--root", "option \"--root\" requires a folder"),
         ] {
             assert_eq!(parsed(line).unwrap_err().to_string(), error);

@@ -21,6 +21,8 @@ pub struct Server {
     pub address: SocketAddr,
     /// The host of requests that name none.
     pub host: Vec<u8>,
+    /// Fields that are added to each request.
+    pub added: Arc<[(String, Vec<u8>)]>,
     /// With TLS; its certificate is not looked at.
     pub tls: Option<Arc<ClientConfig>>,
 }
@@ -71,7 +73,7 @@ impl Server {
         let began = Instant::now();
         let host = wanted.host.as_deref().unwrap_or(&self.host);
         let mut wire = Wire::connect(self, host, began)?;
-        wire.send(&wanted.bytes(host))?;
+        wire.send(&wanted.bytes(host, &self.added))?;
         let mut reader = Reader::new(if wanted.is_head { Method::Head } else { Method::Get });
         loop {
             let is_end = wire.receive()?;

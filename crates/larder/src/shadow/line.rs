@@ -249,7 +249,7 @@ mod tests {
                         let mut other = line.to_vec();
                         other[at] = byte;
                         if let Seen::Wanted(wanted) = format.read(&other) {
-                            let sent = wanted.bytes(b"a.test");
+                            let sent = wanted.bytes(b"a.test", &[]);
                             let lines = sent.split(|byte| *byte == b'\n').count();
                             let more = wanted.fields.iter().filter(|(name, _)| name != "user-agent").count();
                             // The request line, three fields of ours, the agent, an empty line and what is behind it.

@@ -138,7 +138,8 @@ fn prepare(asked: &Shadow) -> Result<Prepared, String> {
         );
     }
     let tls = if url.is_secure { Some(answer::tls().map_err(|error| error.to_string())?) } else { None };
-    let peer = |address| Peer { address, host: host.clone().into_bytes(), tls: tls.clone() };
+    let added: Arc<[_]> = asked.fields.clone().into();
+    let peer = |address| Peer { address, host: host.clone().into_bytes(), added: Arc::clone(&added), tls: tls.clone() };
     Ok(Prepared {
         old: peer(address),
         new: peer(own),

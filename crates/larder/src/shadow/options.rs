@@ -6,6 +6,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::option_words::{self, Known, OptionsError, plain, valued};
+
+use super::wanted::may_be_added;
+
 /// What a command line of `larder shadow` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadow {
@@ -21,6 +25,8 @@ pub struct Shadow {
     pub listen: Option<SocketAddr>,
     /// `--host NAME`: the host of requests that name none.
     pub host: Option<String>,
+    /// `--field TEXT`, any number: what each request has, with names in lower case.
+    pub fields: Vec<(String, Vec<u8>)>,
     /// `--skip TEXT`, any number: what stands in targets that are not sent.
     pub skip: Vec<String>,
     /// `--rate N`: requests a second at most.
@@ -52,61 +58,55 @@ pub struct Old {
     pub authority: String,
 }
 
-/// Why a command line is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// No such option.
-    #[error("invalid option: \"{0}\"")]
-    Unknown(String),
-    /// An option without its value.
-    #[error("option \"{0}\" requires {1}")]
-    MissingValue(&'static str, &'static str),
-    /// A value that cannot be.
-    #[error("option \"{0}\" requires {1}, not \"{2}\"")]
-    Invalid(&'static str, &'static str, String),
-    /// Two options that do not go together.
-    #[error("\"{0}\" needs \"{1}\"")]
-    Needs(&'static str, &'static str),
-}
-
 impl Old {
-    /// Reads `http://host:port` or `https://host:port`, with nothing but a slash behind it.
-    pub fn parse(url: &str) -> Option<Old> {
-        let (is_secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-            (Some(rest), _) => (false, rest),
-            (None, Some(rest)) => (true, rest),
-            (None, None) => return None,
+    /// Reads `http://host:port` or `https://host:port`, with nothing but a slash behind it. `Err` says what mends it.
+    pub fn parse(url: &str) -> Result<Old, String> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(format!("write \"http://{url}\" or \"https://{url}\""));
         };
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.is_empty() || authority.contains(['/', '@', '?', '#', ' ']) {
-            return None;
+        let is_secure = scheme.eq_ignore_ascii_case("https");
+        if !is_secure && !scheme.eq_ignore_ascii_case("http") {
+            return Err(format!("it has to be http or https, and not {scheme}"));
         }
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(inner) => {
-                let (host, behind) = inner.split_once(']')?;
-                (host, if behind.is_empty() { None } else { Some(behind.strip_prefix(':')?) })
-            }
-            None => match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, page) = rest.split_at(end);
+        if !matches!(page, "" | "/") {
+            return Err(format!("leave out \"{page}\": which pages are asked for, --log or --listen says"));
+        }
+        if let Some((user, _)) = authority.rsplit_once('@') {
+            return Err(format!("leave out \"{user}@\": requests have what their visitors sent"));
+        }
+        let (host, port) = match authority.strip_prefix('[').map(|inner| inner.split_once(']')) {
+            Some(None) => return Err("a \"]\" is missing behind the IPv6 address".to_owned()),
+            Some(Some((host, ""))) => (host, None),
+            Some(Some((host, behind))) => match behind.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None => return Err(format!("a \":\" is missing before \"{behind}\"")),
             },
+            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
         };
+        if port.is_some_and(|port| port.contains(':')) {
+            return Err("an IPv6 address stands in brackets, as in \"http://[::1]:80\"".to_owned());
+        }
+        if host.is_empty() || host.contains(['[', ' ']) {
+            return Err("a host is missing, as in \"http://127.0.0.1:80\"".to_owned());
+        }
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0)?,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| format!("its port is a number from 1 to 65535, and \"{port}\" is none"))?,
             None if is_secure => 443,
             None => 80,
         };
-        if host.is_empty() || host.contains('[') {
-            return None;
-        }
-        Some(Old { is_secure, host: host.to_owned(), port, authority: authority.to_owned() })
+        Ok(Old { is_secure, host: host.to_owned(), port, authority: authority.to_owned() })
     }
 }
 
 /// Parses the words behind `shadow`. `None` asks for help.
 pub fn parse(args: &[OsString]) -> Result<Option<Shadow>, OptionsError> {
-    use lexopt::prelude::*;
-
+    let Some(given) = option_words::read(args, &OPTIONS)? else { return Ok(None) };
     let mut old = None;
     let mut asked = Shadow {
         old: Old { is_secure: false, host: String::new(), port: 0, authority: String::new() },
@@ -115,6 +115,7 @@ pub fn parse(args: &[OsString]) -> Result<Option<Shadow>, OptionsError> {
         format: None,
         listen: None,
         host: None,
+        fields: Vec::new(),
         skip: Vec::new(),
         rate: RATE,
         requests: None,
@@ -124,54 +125,54 @@ pub fn parse(args: &[OsString]) -> Result<Option<Shadow>, OptionsError> {
         prefix: None,
         globals: None,
     };
-    let mut parser = lexopt::Parser::from_args(args.iter().cloned());
-    while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string()))? {
-        let (option, what): (&'static str, &'static str) = match arg {
-            Long("json") => {
-                asked.is_json = true;
-                continue;
+    for option in given {
+        let (Known { name, value }, word) = &option;
+        let path = || PathBuf::from(word);
+        match *name {
+            "-c" => asked.conf_file = Some(path()),
+            "-p" => asked.prefix = Some(path()),
+            "--log" => asked.log = Some(path()),
+            "--json" => asked.is_json = true,
+            "--once" => asked.once = true,
+            _ => {
+                let text = option_words::text(&option)?;
+                let invalid = || OptionsError::Invalid(name, value.unwrap_or_default(), text.clone());
+                match *name {
+                    "-g" => asked.globals = Some(text),
+                    "--format" => asked.format = Some(text),
+                    "--skip" => asked.skip.push(text),
+                    "--old" => {
+                        let read = Old::parse(&text).map_err(|why| OptionsError::Wrong(name, text, why));
+                        old = Some(read?);
+                    }
+                    "--host" => asked.host = Some(Some(text.clone()).filter(|host| is_host(host)).ok_or_else(invalid)?),
+                    "--field" => asked.fields.push(field(&text).ok_or_else(invalid)?),
+                    "--listen" => asked.listen = Some(listen(&text).ok_or_else(invalid)?),
+                    "--rate" => asked.rate = text.parse().map_err(|_| invalid())?,
+                    "--requests" => {
+                        asked.requests = Some(text.parse().ok().filter(|count| *count > 0).ok_or_else(invalid)?);
+                    }
+                    _ => asked.lasts = Some(time(&text).ok_or_else(invalid)?),
+                }
             }
-            Long("once") => {
-                asked.once = true;
-                continue;
-            }
-            Long("help") | Short('h' | '?') => return Ok(None),
-            Short('c') => ("-c", "a file name"),
-            Short('p') => ("-p", "a folder"),
-            Short('g') => ("-g", "directives"),
-            Long(name) => match VALUED.iter().find(|(option, _)| option[2..] == *name) {
-                Some((option, what)) => (option, what),
-                None => return Err(OptionsError::Unknown(format!("--{name}"))),
-            },
-            Short(letter) => return Err(OptionsError::Unknown(letter.to_string())),
-            Value(word) => return Err(OptionsError::Unknown(word.to_string_lossy().into_owned())),
-        };
-        let value = parser.value().map_err(|_| OptionsError::MissingValue(option, what))?;
-        let shown = value.to_string_lossy().into_owned();
-        let invalid = || OptionsError::Invalid(option, what, shown.clone());
-        match option {
-            "-c" => asked.conf_file = Some(value.into()),
-            "-p" => asked.prefix = Some(value.into()),
-            "--log" => asked.log = Some(value.into()),
-            "-g" => asked.globals = Some(value.into_string().map_err(|_| invalid())?),
-            "--old" => old = Some(Old::parse(&shown).ok_or_else(invalid)?),
-            "--format" => asked.format = Some(shown.clone()),
-            "--host" => asked.host = Some(shown.clone()).filter(|host| is_host(host)).ok_or_else(invalid)?.into(),
-            "--skip" => asked.skip.push(shown.clone()),
-            "--listen" => asked.listen = Some(listen(&shown).ok_or_else(invalid)?),
-            "--rate" => asked.rate = shown.parse().map_err(|_| invalid())?,
-            "--requests" => asked.requests = Some(shown.parse().ok().filter(|count| *count > 0).ok_or_else(invalid)?),
-            _ => asked.lasts = Some(time(&shown).ok_or_else(invalid)?),
         }
     }
-    asked.old = old.ok_or(OptionsError::MissingValue("shadow", VALUED[0].1))?;
+    asked.old = old.ok_or(OptionsError::Lacks(OLD))?;
     if asked.log.is_none() && asked.listen.is_none() {
-        return Err(OptionsError::MissingValue("shadow", "--log FILE, --listen ADDRESS, or both"));
+        return Err(OptionsError::Lacks("what visitors ask for: --log FILE, --listen ADDRESS, or both"));
     }
     if asked.log.is_none() && (asked.once || asked.format.is_some()) {
         return Err(OptionsError::Needs(if asked.once { "--once" } else { "--format" }, "--log"));
     }
     Ok(Some(asked))
+}
+
+/// `Name: value` of a request, unless it is one that [`seen`](super::wanted::seen) leaves out for the connection's sake.
+fn field(text: &str) -> Option<(String, Vec<u8>)> {
+    let (name, value) = text.split_once(':')?;
+    let name = name.trim().to_ascii_lowercase();
+    let is_line = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+    (is_line && may_be_added(&name)).then(|| (name, value.trim().as_bytes().to_vec()))
 }
 
 fn is_host(text: &str) -> bool {
@@ -199,18 +200,25 @@ fn time(text: &str) -> Option<Duration> {
     (1..=SECONDS_MAX).contains(&seconds).then(|| Duration::from_secs(seconds))
 }
 
-/// Options with a value, and what that is.
-const VALUED: [(&str, &str); 9] = [
-    ("--old", "--old with the URL of the server that runs, such as http://127.0.0.1:80"),
-    ("--log", "a file name"),
-    ("--format", "the name of a log_format"),
-    ("--listen", "an address of this machine, such as 127.0.0.1:8081"),
-    ("--host", "a host name"),
-    ("--skip", "a part of a path or of its arguments"),
-    ("--rate", "requests a second, at least 1"),
-    ("--requests", "a number of requests, at least 1"),
-    ("--for", "a time such as 90s, 10m or 1h"),
+const OPTIONS: [Known; 15] = [
+    valued("--old", OLD_URL),
+    valued("--log", "a file name"),
+    plain("--once"),
+    valued("--format", "the name of a log_format"),
+    valued("--listen", "an address of this machine, such as 127.0.0.1:8081"),
+    valued("--host", "a host name"),
+    valued("--field", "a field of a request, such as \"X-Forwarded-Proto: https\""),
+    valued("--skip", "a part of a path or of its arguments"),
+    valued("--rate", "requests a second, at least 1"),
+    valued("--requests", "a number of requests, at least 1"),
+    valued("--for", "a time such as 90s, 10m or 1h"),
+    plain("--json"),
+    valued("-c", "a file name"),
+    valued("-p", "a folder"),
+    valued("-g", "directives"),
 ];
+const OLD_URL: &str = "the URL of the server that runs, such as http://127.0.0.1:80";
+const OLD: &str = "--old with the URL of the server that runs, such as http://127.0.0.1:80";
 const RATE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 /// A year.
 const SECONDS_MAX: u64 = 366 * 24 * 3600;
@@ -227,9 +235,10 @@ answered by the old server alone; nothing but GET and HEAD is sent, and none of 
   --format NAME     : the log_format of that log (default: that of its access_log in the configuration, or combined)
   --listen ADDRESS  : take it from requests that the old server mirrors to this address of this machine
   --host NAME       : the host of log lines that name none (default: the first server_name)
+  --field TEXT      : a field that each request has, such as X-Forwarded-Proto: https; may be given again
   -c, -p, -g        : the configuration that larder is tried with, as of larder itself
   --skip TEXT       : do not send what has TEXT in its path or arguments; may be given again. Never sent is what is known
-                      to change something: logout, wp-cron.php, add-to-cart= and their kin
+                      to change something or to work once: logout, add-to-cart, action=, key=, token= and their kin
   --rate N          : ask for at most N pages a second (default: 10)
   --requests N      : end after N pages
   --for TIME        : end after 90s, 10m, 1h
@@ -260,19 +269,17 @@ mod tests {
         assert_eq!(asked.skip, ["/x", "y="]);
         let plain = parsed("--old http://127.0.0.1 --log l").unwrap().unwrap();
         assert_eq!((plain.old.port, plain.rate.get(), plain.once), (80, 10, false));
-        assert_eq!(parsed("--old x -h"), Err(OptionsError::Invalid("--old", VALUED[0].1, "x".into())));
-        assert_eq!(parsed("-h"), Ok(None));
+        assert_eq!(parsed("--old x -h"), Ok(None));
         for (line, error) in [
-            (
-                "--log l",
-                "option \"shadow\" requires --old with the URL of the server that runs, such as http://127.0.0.1:80",
-            ),
-            ("--old http://a", "option \"shadow\" requires --log FILE, --listen ADDRESS, or both"),
-            ("--old http://a --listen 1 --once", "\"--once\" needs \"--log\""),
-            ("--old http://a --log", "option \"--log\" requires a file name"),
-            ("--old http://a --force", "invalid option: \"--force\""),
-            ("--old http://a l", "invalid option: \"l\""),
+            ("--log l", "it lacks --old with the URL of the server that runs, such as http://127.0.0.1:80"),
+            ("--old http://a", "it lacks what visitors ask for: --log FILE, --listen ADDRESS, or both"),
+            ("--old http://a --listen 1 --once", "option \"--once\" needs \"--log\" beside it"),
+            ("--old http://a --rates 5", "unknown option \"--rates\": did you mean \"--rate\"?"),
             ("--rate 0", "option \"--rate\" requires requests a second, at least 1, not \"0\""),
+            (
+                "--old a.test --log l",
+                "option \"--old\" cannot be \"a.test\": write \"http://a.test\" or \"https://a.test\"",
+            ),
             (
                 "--listen 0.0.0.0:80",
                 "option \"--listen\" requires an address of this machine, such as 127.0.0.1:8081, not \"0.0.0.0:80\"",
@@ -283,12 +290,33 @@ mod tests {
     }
 
     #[test]
+    fn a_field_is_one_that_requests_may_have() {
+        assert_eq!(field("X-Forwarded-Proto: https"), Some(("x-forwarded-proto".to_owned(), b"https".to_vec())));
+        for text in ["X-A", ": b", "x a: b", "X-A: b\r\nX-B: c", "Host: b", "Content-Length: 3", "X-Larder-Shadow: 1"] {
+            assert_eq!(field(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_url_is_a_server_and_nothing_more() {
-        for url in
-            ["127.0.0.1", "ftp://a", "http://", "http://a/b", "http://u@a", "http://a:0", "http://a:x", "http://[::1"]
-        {
-            assert_eq!(Old::parse(url), None, "{url}");
+        for (url, said) in [
+            ("127.0.0.1", "write \"http://127.0.0.1\" or \"https://127.0.0.1\""),
+            ("ftp://a", "it has to be http or https, and not ftp"),
+            ("http://", "a host is missing"),
+            ("http://:80", "a host is missing"),
+            ("http://a/b?c", "leave out \"/b?c\""),
+            ("http://u:p@a", "leave out \"u:p@\""),
+            ("http://a:0", "\"0\" is none"),
+            ("http://a:x", "\"x\" is none"),
+            ("http://a:99999", "\"99999\" is none"),
+            ("http://[::1", "a \"]\" is missing"),
+            ("http://[::1]80", "a \":\" is missing before \"80\""),
+            ("http://::1", "an IPv6 address stands in brackets"),
+        ] {
+            let why = Old::parse(url).unwrap_err();
+            assert!(why.contains(said), "{url}: {why}");
         }
         assert_eq!(Old::parse("https://shop.test").unwrap().port, 443);
+        assert_eq!(Old::parse("HTTP://shop.test/").unwrap().authority, "shop.test");
     }
 }

@@ -9,7 +9,7 @@ pub struct Wanted {
     pub target: Vec<u8>,
     /// The host, if it is known.
     pub host: Option<Vec<u8>>,
-    /// Fields, without those that concern the connection.
+    /// Fields, without those that concern the connection, or that say who asks.
     pub fields: Vec<(String, Vec<u8>)>,
 }
 
@@ -32,7 +32,6 @@ pub enum Seen {
 pub const MARK_FIELD: &str = "x-larder-shadow";
 /// What ends the `User-Agent` of our requests, for logs.
 pub const MARK_AGENT: &str = "larder-shadow";
-
 /// Makes it of its parts; `fields` lose those that concern a connection or would shorten the answer.
 pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(String, Vec<u8>)>) -> Seen {
     let is_head = match method {
@@ -59,10 +58,55 @@ pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(Stri
 }
 
 fn is_left_out(name: &str) -> bool {
-    LEFT_OUT.contains(&name)
-        || name.starts_with("if-")
-        || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    LEFT_OUT.contains(&name) || name.starts_with("if-") || !is_name(name) || is_vouched_for(name)
 }
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Whether a field may be added to requests by whoever starts this.
+pub fn may_be_added(name: &str) -> bool {
+    is_name(name) && !LEFT_OUT.contains(&name) && name != MARK_FIELD
+}
+
+/// Whether a field tells what only a proxy in front may say, such as who asks: a server believes it of 127.0.0.1, from where
+/// we ask, and any visitor can have sent it.
+fn is_vouched_for(name: &str) -> bool {
+    VOUCHED_FOR.contains(&name) || VOUCHED_FOR_STARTS.iter().any(|start| name.starts_with(start))
+}
+
+const VOUCHED_FOR_STARTS: [&str; 11] = [
+    "x-forwarded",
+    "x-original-",
+    "x-originating-",
+    "x-rewrite-",
+    "x-remote-",
+    "x-client-",
+    "x-ssl-",
+    "ssl-",
+    "x-auth-request-",
+    "x-accel-",
+    "x-larder-",
+];
+const VOUCHED_FOR: [&str; 16] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "client-ip",
+    "true-client-ip",
+    "x-true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-host",
+    "x-real-port",
+    "remote-user",
+];
 
 /// Fields that concern one connection, the body that is not sent, parts of a page, or its coding.
 const LEFT_OUT: [&str; 14] = [
@@ -83,8 +127,8 @@ const LEFT_OUT: [&str; 14] = [
 ];
 
 impl Wanted {
-    /// The request as it is sent.
-    pub fn bytes(&self, host: &[u8]) -> Vec<u8> {
+    /// The request as it is sent, with fields that are added to each.
+    pub fn bytes(&self, host: &[u8], added: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut bytes = if self.is_head { b"HEAD ".to_vec() } else { b"GET ".to_vec() };
         bytes.extend_from_slice(&self.target);
         bytes.extend_from_slice(b" HTTP/1.1\r\nHost: ");
@@ -92,7 +136,8 @@ impl Wanted {
         bytes.extend_from_slice(b"\r\nConnection: close\r\n");
         bytes.extend_from_slice(format!("{MARK_FIELD}: 1\r\n").as_bytes());
         let mut has_agent = false;
-        for (name, value) in &self.fields {
+        let own = self.fields.iter().filter(|(name, _)| !added.iter().any(|(other, _)| other == name));
+        for (name, value) in own.chain(added) {
             bytes.extend_from_slice(name.as_bytes());
             bytes.extend_from_slice(b": ");
             bytes.extend_from_slice(value);
@@ -140,7 +185,7 @@ mod tests {
         let Seen::Wanted(wanted) = seen(b"GET", b"/a?b", Some(b"a.test"), vec![field("user-agent", "Mozilla")]) else {
             panic!("it is wanted");
         };
-        let text = String::from_utf8(wanted.bytes(b"a.test")).unwrap();
+        let text = String::from_utf8(wanted.bytes(b"a.test", &[])).unwrap();
         assert!(text.contains("\r\nuser-agent: Mozilla larder-shadow\r\n"), "{text}");
         assert_eq!(seen(b"GET", b"/", None, vec![field("user-agent", "Mozilla larder-shadow")]), Seen::Echo);
         assert_eq!(seen(b"GET", b"/", None, vec![field(MARK_FIELD, "1")]), Seen::Echo);
@@ -148,11 +193,41 @@ mod tests {
 
     #[test]
     fn fields_of_the_connection_stay_behind() {
-        let fields = ["cookie", "range", "if-none-match", "content-length", "bad name", "x-real-ip"]
+        let fields = ["cookie", "range", "if-none-match", "content-length", "bad name", "accept-language"]
             .map(|name| field(name, "1"));
         let fields = [fields.to_vec(), vec![field("x-cut", "a\nb")]].concat();
         let Seen::Wanted(wanted) = seen(b"HEAD", b"/", None, fields) else { panic!("it is wanted") };
         assert!(wanted.is_head);
-        assert_eq!(wanted.fields, [field("cookie", "1"), field("x-real-ip", "1")]);
+        assert_eq!(wanted.fields, [field("cookie", "1"), field("accept-language", "1")]);
+    }
+
+    #[test]
+    fn nobody_is_believed_because_we_ask_from_here() {
+        let claims = [
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-forwarded-host",
+            "forwarded",
+            "x-real-ip",
+            "cf-connecting-ip",
+            "true-client-ip",
+            "x-original-url",
+            "x-rewrite-url",
+            "x-remote-user",
+            "x-ssl-client-verify",
+            "ssl-client-cert",
+        ];
+        let fields = claims.iter().map(|name| field(name, "127.0.0.1")).collect();
+        let Seen::Wanted(wanted) = seen(b"GET", b"/", None, fields) else { panic!("it is wanted") };
+        assert_eq!(wanted.fields, []);
+        let added = [field("x-forwarded-proto", "https"), field("accept-language", "de")];
+        let Seen::Wanted(wanted) = seen(b"GET", b"/", None, vec![field("accept-language", "fr")]) else {
+            panic!("it is wanted")
+        };
+        let text = String::from_utf8(wanted.bytes(b"a.test", &added)).unwrap();
+        assert!(
+            text.contains("\r\nx-forwarded-proto: https\r\naccept-language: de\r\n") && !text.contains("fr"),
+            "{text}"
+        );
     }
 }

@@ -261,7 +261,8 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
         (vec!["--old", &*old, "--log", "/dev/null", "--once"], "nothing was compared"),
         (vec!["--old", &*old, "--log", "/dev/null", "--format", "main"], "no log_format \"main\"; it has combined"),
         (vec!["--old", "http://127.0.0.1:1", "--log", "/dev/null", "--once"], "and at no port 1 of --old"),
-        (vec!["--log", "/dev/null"], "requires --old with the URL of the server that runs"),
+        (vec!["--log", "/dev/null"], "it lacks --old with the URL of the server that runs"),
+        (vec!["--old", &*old, "--lgo", "/dev/null"], "unknown option \"--lgo\": did you mean \"--log\"?"),
     ] {
         let output = beside.command(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
@@ -271,6 +272,22 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
     let output = beside.once(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("unknown directive \"retrun\""), "{}", text(&output));
+}
+
+#[test]
+fn nobody_is_let_in_by_what_a_visitor_says_of_itself() {
+    let http = "log_format all '$status $http_x_forwarded_for $http_accept_language $request';
+        server { listen 127.0.0.1:{PORT}; server_name site.test; access_log {DIR}/access.log all;
+                 set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;
+                 location / { return 200 '$remote_addr $http_x_forwarded_for $http_accept_language $http_x_added'; } }";
+    let beside = Beside::start(Setup::new(), http);
+    fs::write(beside.log(), "200 10.0.0.1 de GET /a HTTP/1.1\n").unwrap();
+    // Both answer as the address that asks, and with what whoever started it adds.
+    beside.setup.configure(&http.replace("return 200 '$remote_addr $http_x", "return 200 'new $remote_addr $http_x"));
+    let output = beside.once(&["--field", "X-Added: yes"]);
+    let said = text(&output);
+    assert!(said.contains("old     line 1: 127.0.0.1  de yes\n"), "{said}");
+    assert!(said.contains("larder  line 1: new 127.0.0.1  de yes\n"), "{said}");
 }
 
 #[test]
