@@ -253,12 +253,40 @@ fn keep(body: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 impl Answer {
+    /// Whether it has a field.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(it, _)| it == name)
+    }
+
+    /// Takes a text out of the body and the fields.
+    pub fn forget(&mut self, text: &str) {
+        let wanted = text.as_bytes();
+        if memmem(&self.body, wanted).is_some() {
+            let mut kept = Vec::with_capacity(self.body.len());
+            let mut rest = self.body.as_slice();
+            while let Some(at) = memmem(rest, wanted) {
+                kept.extend_from_slice(&rest[..at]);
+                rest = &rest[at + wanted.len()..];
+            }
+            kept.extend_from_slice(rest);
+            self.body = kept;
+        }
+        for (_, value) in &mut self.fields {
+            *value = value.replace(text, "");
+        }
+    }
+
     /// The values of a field, joined.
     pub fn field(&self, name: &str) -> Option<String> {
         let values: Vec<&str> =
             self.fields.iter().filter(|(it, _)| it == name).map(|(_, value)| value.as_str()).collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
+}
+
+/// Where a text begins.
+fn memmem(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len().max(1)).position(|part| part == wanted)
 }
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);

@@ -1,6 +1,7 @@
 //! What of two answers differs for a visitor.
 
-use super::answer::{Answer, BODY_BYTES_MAX};
+use super::answer::Answer;
+use super::body::{self, Body};
 
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,61 +23,80 @@ pub struct Comparison {
     pub changing: Vec<String>,
 }
 
-/// Compares. `again` is what the old server answers to the same once more, if it was asked.
-pub fn compare(old: &Answer, again: Option<&Answer>, new: &Answer) -> Comparison {
+/// What the old server answered to the same at other times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Others<'a> {
+    /// Asked once more.
+    pub again: Option<&'a Answer>,
+    /// Asked past its cache. Only what it has in common with the first answer is looked at.
+    pub fresh: Option<&'a Answer>,
+}
+
+/// Compares.
+pub fn compare(old: &Answer, others: Others<'_>, new: &Answer) -> Comparison {
+    let fresh = others.fresh.filter(|fresh| fresh.status == old.status);
     let mut found = Comparison::default();
-    let mut differs = |what: &str, seen: [Option<String>; 3]| {
-        let [old, again, new] = seen;
-        if old == new || (again.is_some() && again == new) {
+    let mut differs = |what: &str, old: String, others: &[String], new: String| {
+        if old == new || others.contains(&new) {
             return;
         }
-        if again.is_some() && again != old {
-            found.changing.push(what.to_owned());
-            return;
+        match others.iter().all(|other| *other == old) {
+            true => found.differences.push(Difference { what: what.to_owned(), old, new }),
+            false => found.changing.push(what.to_owned()),
         }
-        let shown = |value: Option<String>| value.unwrap_or_else(|| ABSENT.to_owned());
-        found.differences.push(Difference { what: what.to_owned(), old: shown(old), new: shown(new) });
     };
-    differs("status", [Some(old), again, Some(new)].map(|it| it.map(|answer| answer.status.to_string())));
+    let status = |answer: &Answer| answer.status.to_string();
+    differs("status", status(old), &others.again.map(status).into_iter().collect::<Vec<_>>(), status(new));
     let mut names: Vec<&str> = old.fields.iter().chain(&new.fields).map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     for name in names.into_iter().filter(|name| matters(name)) {
-        let value = |answer: &Answer| meaning(name, answer);
-        let again = again.map(|again| Some(value(again).unwrap_or_else(|| ABSENT.to_owned())));
-        let (old, new) = (value(old), value(new));
-        // Without a second answer, nothing is known of it: absent is a value where there is one.
-        match again {
-            Some(again) => {
-                let shown = |value: Option<String>| Some(value.unwrap_or_else(|| ABSENT.to_owned()));
-                differs(name, [shown(old), again, shown(new)]);
-            }
-            None => differs(name, [old, None, new]),
-        }
+        let value = |answer: &Answer| meaning(name, answer).unwrap_or_else(|| ABSENT.to_owned());
+        let fresh = fresh.filter(|fresh| old.has(name) && fresh.has(name));
+        let others: Vec<String> = others.again.into_iter().chain(fresh).map(value).collect();
+        differs(name, value(old), &others, value(new));
     }
-    match body(&old.body, again.map(|again| again.body.as_slice()), &new.body) {
+    let others: Vec<&[u8]> = others.again.into_iter().chain(fresh).map(|answer| &*answer.body).collect();
+    match body::compare(&old.body, &others, &new.body) {
         Body::Alike => {}
         Body::Changing => found.changing.push("body".to_owned()),
-        Body::Differs(difference) => found.differences.push(difference),
+        Body::Differs { old, new } => found.differences.push(Difference { what: "body".to_owned(), old, new }),
     }
     found
+}
+
+/// Whether an answer says that a cache had it; `None` if it says nothing of caches.
+pub fn is_cached(answer: &Answer) -> Option<bool> {
+    let mut said =
+        answer.field("age").and_then(|age| age.trim().parse::<u64>().ok()).filter(|age| *age > 0).map(|_| true);
+    for (_, value) in answer.fields.iter().filter(|(name, _)| name != "via" && tells_of_cache(name)) {
+        for word in value.split(|letter: char| !letter.is_ascii_alphabetic()) {
+            let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
+            if is(&["hit", "stale", "updating", "revalidated"]) {
+                said = Some(true);
+            } else if is(&["miss", "bypass", "expired", "dynamic", "pass"]) {
+                said = said.or(Some(false));
+            }
+        }
+    }
+    said
 }
 
 const ABSENT: &str = "(none)";
 
 /// Whether a field says something to a visitor, and not of the connection, the moment or a cache.
 fn matters(name: &str) -> bool {
-    !UNTOLD.contains(&name)
-        && !name.starts_with("x-cache")
-        && !name.ends_with("-cache")
-        && !name.ends_with("-cache-status")
+    !UNTOLD.contains(&name) && !tells_of_cache(name)
+}
+
+fn tells_of_cache(name: &str) -> bool {
+    name == "cache-status" || name.starts_with("x-cache") || name.ends_with("-cache") || name.ends_with("-cache-status")
 }
 
 /// What differs between any two servers or moments.
-const UNTOLD: [&str; 14] = [
+const UNTOLD: [&str; 13] = [
     "accept-ranges",
     "age",
-    "cache-status",
     "connection",
     "content-length",
     "date",
@@ -123,73 +143,6 @@ fn cookie(value: &str) -> String {
     all.join("; ")
 }
 
-enum Body {
-    Alike,
-    Changing,
-    Differs(Difference),
-}
-
-/// Whether a line is the last of an error page that a server makes itself: `<hr><center>nginx/1.22.1</center>`.
-fn is_signature(line: &[u8]) -> bool {
-    let name = line.trim_ascii_end().strip_prefix(b"<hr><center>").and_then(|rest| rest.strip_suffix(b"</center>"));
-    name.is_some_and(|name| name.starts_with(b"nginx") || name.starts_with(b"larder"))
-}
-
-/// Compares bodies. Lines that change each time at the old server are left out where the lines can be told apart.
-fn body(old: &[u8], again: Option<&[u8]>, new: &[u8]) -> Body {
-    if old == new || again == Some(new) || (old.len() >= BODY_BYTES_MAX && new.starts_with(old)) {
-        return Body::Alike;
-    }
-    let lines = |body: &[u8]| {
-        let lines = body.split(|byte| *byte == b'\n');
-        lines.map(|line| if is_signature(line) { Vec::new() } else { line.to_vec() }).collect::<Vec<_>>()
-    };
-    let (old_lines, new_lines) = (lines(old), lines(new));
-    if old_lines == new_lines {
-        return Body::Alike;
-    }
-    let again = again.map(lines);
-    if let Some(again) = &again {
-        if again.len() != old_lines.len() {
-            return Body::Changing;
-        }
-        let has_changed = *again != old_lines;
-        if has_changed && new_lines.len() == old_lines.len() {
-            let steady =
-                old_lines.iter().zip(again).zip(&new_lines).enumerate().filter(|(_, ((old, again), _))| old == again);
-            let mut wrong = steady.filter(|(_, ((old, _), new))| old != new);
-            return match wrong.next() {
-                None => Body::Changing,
-                Some((at, ((old, _), new))) => Body::Differs(at_line(at, old, new)),
-            };
-        }
-    }
-    let at = old_lines.iter().zip(&new_lines).position(|(old, new)| old != new);
-    let at = at.unwrap_or(old_lines.len().min(new_lines.len()));
-    let line = |lines: &[Vec<u8>]| lines.get(at).cloned().unwrap_or_else(|| b"(the end)".to_vec());
-    Body::Differs(at_line(at, &line(&old_lines), &line(&new_lines)))
-}
-
-fn at_line(at: usize, old: &[u8], new: &[u8]) -> Difference {
-    let alike = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let shown = |line: &[u8]| {
-        let begin = alike.saturating_sub(BEFORE_BYTES);
-        let text = line.get(begin..).unwrap_or_default();
-        let text = text.get(..EXCERPT_BYTES).unwrap_or(text);
-        let text: String = text.iter().flat_map(|byte| byte.escape_ascii()).map(char::from).collect();
-        if begin > 0 { format!("...{text}") } else { text }
-    };
-    Difference {
-        what: "body".to_owned(),
-        old: format!("line {}: {}", at + 1, shown(old)),
-        new: format!("line {}: {}", at + 1, shown(new)),
-    }
-}
-
-/// How much of a line is shown before the place, and in all.
-const BEFORE_BYTES: usize = 16;
-const EXCERPT_BYTES: usize = 72;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,14 +173,10 @@ mod tests {
             ),
         ] {
             for again in [None, Some(&old)] {
-                assert_eq!(told(&compare(&old, again, &new)), (vec![expected.to_owned()], vec![]));
+                let others = Others { again, fresh: again };
+                assert_eq!(told(&compare(&old, others, &new)), (vec![expected.to_owned()], vec![]));
             }
         }
-        let page = |name: &str| answer(404, &[], &format!("<h1>404</h1>\r\n<hr><center>{name}</center>\r\n"));
-        assert_eq!(compare(&page("nginx/1.22.1"), None, &page("larder/0.1.0")), Comparison::default());
-        // What a terminal would obey is not passed on.
-        let new = answer(200, &[("content-type", "text/html"), ("cache-control", "no-store")], "a\n\x1b[2J");
-        assert_eq!(told(&compare(&old, None, &new)).0, ["body: line 2: b / line 2: \\x1b[2J"]);
     }
 
     #[test]
@@ -248,23 +197,62 @@ mod tests {
             ("vary", "B,a"),
             ("set-cookie", "id=2; Path=/; expires=y"),
         ];
-        assert_eq!(compare(&answer(200, &old, ""), None, &answer(200, &new, "")), Comparison::default());
+        assert_eq!(compare(&answer(200, &old, ""), Others::default(), &answer(200, &new, "")), Comparison::default());
         let other = answer(200, &[("set-cookie", "id=1; Path=/; HttpOnly")], "");
-        let found = compare(&answer(200, &old[5..], ""), None, &other);
+        let found = compare(&answer(200, &old[5..], ""), Others::default(), &other);
         assert_eq!(told(&found).0, ["set-cookie: id=...; Path=/ / id=...; Path=/; HttpOnly"]);
     }
 
     #[test]
     fn what_changes_each_time_is_told_apart() {
+        let asked = |again| Others { again: Some(again), fresh: None };
         let old = answer(200, &[("x-request-id", "1")], "head\nnonce 1\nfoot");
         let again = answer(200, &[("x-request-id", "2")], "head\nnonce 2\nfoot");
         let changing = (vec![], vec!["x-request-id".to_owned(), "body".to_owned()]);
         let new = answer(200, &[("x-request-id", "3")], "head\nnonce 3\nfoot");
-        assert_eq!(told(&compare(&old, Some(&again), &new)), changing);
+        assert_eq!(told(&compare(&old, asked(&again), &new)), changing);
         let wrong = answer(200, &[("x-request-id", "3")], "head\nnonce 3\nfeet");
-        let found = told(&compare(&old, Some(&again), &wrong));
+        let found = told(&compare(&old, asked(&again), &wrong));
         assert_eq!(found.0, ["body: line 3: foot / line 3: feet"], "the lines that stay are compared");
         let once = answer(200, &[], "");
-        assert_eq!(told(&compare(&once, Some(&old), &new)).0, Vec::<String>::new(), "absent once is a change too");
+        assert_eq!(told(&compare(&once, asked(&old), &new)).0, Vec::<String>::new(), "absent once is a change too");
+    }
+
+    #[test]
+    fn a_page_from_a_cache_is_compared_with_what_comes_past_it() {
+        let page = |nonce: &str, more: &[(&str, &str)]| {
+            let policy = format!("script-src 'nonce-{nonce}'");
+            let fields = [&[("content-security-policy", &*policy)][..], more].concat();
+            answer(200, &fields, &format!("<script nonce={nonce}>go()</script><p>2 items</p>"))
+        };
+        let old = page("a1", &[]);
+        let past = page("b2", &[("set-cookie", "id=1")]);
+        let seen = |fresh, new| told(&compare(&old, Others { again: Some(&old), fresh }, &new));
+        let changing = (vec![], vec!["content-security-policy".to_owned(), "body".to_owned()]);
+        assert_eq!(seen(Some(&past), page("c3", &[])), changing);
+        assert_eq!(seen(None, page("c3", &[])).0.len(), 2, "nothing shows that it changes");
+        // What only one of the two has, the cache may have taken away.
+        assert_eq!(seen(Some(&past), page("c3", &[("set-cookie", "id=1")])).0, ["set-cookie: (none) / id=..."]);
+        let refused = answer(403, &[], "no");
+        assert_eq!(seen(Some(&refused), page("c3", &[])).0.len(), 2, "another page says nothing of this one");
+    }
+
+    #[test]
+    fn whether_a_cache_had_a_page_is_what_it_says() {
+        for (field, expected) in [
+            (("age", "0"), None),
+            (("age", "7"), Some(true)),
+            (("x-cache", "MISS from a, HIT from b"), Some(true)),
+            (("x-fastcgi-cache", "hit"), Some(true)),
+            (("x-cache-status", "STALE"), Some(true)),
+            (("x-proxy-cache", "BYPASS"), Some(false)),
+            (("cf-cache-status", "DYNAMIC"), Some(false)),
+            (("cache-status", "a; fwd=miss; stored"), Some(false)),
+            (("cache-status", "a; hit; ttl=3"), Some(true)),
+            (("x-cache-hits", "3"), None),
+            (("cache-control", "max-age=hit"), None),
+        ] {
+            assert_eq!(is_cached(&answer(200, &[field], "")), expected, "{field:?}");
+        }
     }
 }

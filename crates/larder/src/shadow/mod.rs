@@ -8,6 +8,7 @@
 
 mod adapted;
 mod answer;
+mod body;
 mod compare;
 mod learned;
 mod line;
@@ -19,10 +20,12 @@ mod report;
 mod sources;
 mod wanted;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -230,7 +233,16 @@ fn start(
         thread::Builder::new().name("mirror".to_owned()).spawn(|| sources::receive(listener, queue)).map_err(failed)?;
     }
     let (done, finished) = oneshot::channel();
-    let replay = Replay { old, new, report: Arc::clone(report), echoes, rate: asked.rate, requests: asked.requests };
+    let replay = Replay {
+        old,
+        new,
+        report: Arc::clone(report),
+        echoes,
+        rate: asked.rate,
+        requests: asked.requests,
+        mark: RandomState::new().hash_one(0),
+        fresh: AtomicU64::new(0),
+    };
     let work = move || {
         replay.run(&from);
         // Nobody waits any more if larder ends.

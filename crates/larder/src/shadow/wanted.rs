@@ -32,6 +32,9 @@ pub enum Seen {
 pub const MARK_FIELD: &str = "x-larder-shadow";
 /// What ends the `User-Agent` of our requests, for logs.
 pub const MARK_AGENT: &str = "larder-shadow";
+/// The argument by which a page is asked for past a cache.
+pub const MARK_ARGUMENT: &str = "larder-shadow=";
+
 /// Makes it of its parts; `fields` lose those that concern a connection or would shorten the answer.
 pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(String, Vec<u8>)>) -> Seen {
     let is_head = match method {
@@ -43,7 +46,7 @@ pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(Stri
     let is_ours = |(name, value): &(String, Vec<u8>)| {
         name == MARK_FIELD || (name == "user-agent" && value.ends_with(MARK_AGENT.as_bytes()))
     };
-    if fields.iter().any(is_ours) {
+    if fields.iter().any(is_ours) || target.windows(MARK_ARGUMENT.len()).any(|part| part == MARK_ARGUMENT.as_bytes()) {
         return Seen::Echo;
     }
     // What a proxy between would read as the end of a line, or of the target.
@@ -189,6 +192,7 @@ mod tests {
         assert!(text.contains("\r\nuser-agent: Mozilla larder-shadow\r\n"), "{text}");
         assert_eq!(seen(b"GET", b"/", None, vec![field("user-agent", "Mozilla larder-shadow")]), Seen::Echo);
         assert_eq!(seen(b"GET", b"/", None, vec![field(MARK_FIELD, "1")]), Seen::Echo);
+        assert_eq!(seen(b"GET", b"/a?b&larder-shadow=7-1", None, vec![]), Seen::Echo);
     }
 
     #[test]

@@ -275,6 +275,37 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
 }
 
 #[test]
+fn what_an_old_server_has_in_its_cache_may_change_by_itself() {
+    let origin = Origin::start().unwrap();
+    let page = |nonce: &str, items: &str| {
+        Answer::ok(format!("<html><script nonce=\"{nonce}\">go()</script><p>{items} items</p></html>"))
+            .field("Cache-Control", "max-age=60")
+    };
+    let http = "proxy_cache_path {DIR}/cache keys_zone=p:1m; {STATUS}
+        server { listen 127.0.0.1:{PORT}; server_name site.test; location / { proxy_pass http://{ORIGIN}; proxy_cache p; } }";
+    for status in ["", "add_header X-Proxy-Cache $upstream_cache_status;"] {
+        let setup = Setup::new().name("ORIGIN", origin.address()).name("STATUS", status);
+        let beside = Beside::start(setup, http);
+        for (nonces, items, code, what) in [
+            (["a+b/1==", "c2==", "d+3"], ["2", "2", "2"], 0, "body (1, first of /a?1)"),
+            (["e4", "f5", "g6"], ["3", "4", "3"], 1, "items"),
+        ] {
+            // What the old server keeps, what larder gets, what the old server gets past its cache.
+            let target = format!("/{}?1", &nonces[0][..1]);
+            origin.answer(&*target, page(nonces[0], items[0]));
+            origin.answer_then(&*target, page(nonces[1], items[1]));
+            origin.answer("*", page(nonces[2], items[2]));
+            origin.rewind();
+            fs::write(beside.log(), "").unwrap();
+            beside.visit("GET", &target);
+            let output = beside.once(&[]);
+            assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+            assert!(text(&output).contains(what), "{what}: {}", text(&output));
+        }
+    }
+}
+
+#[test]
 fn nobody_is_let_in_by_what_a_visitor_says_of_itself() {
     let http = "log_format all '$status $http_x_forwarded_for $http_accept_language $request';
         server { listen 127.0.0.1:{PORT}; server_name site.test; access_log {DIR}/access.log all;
