@@ -258,6 +258,11 @@ impl Answer {
         self.fields.iter().any(|(it, _)| it == name)
     }
 
+    /// Where a redirect leads.
+    pub fn location(&self) -> Option<String> {
+        if is_redirect(self.status) { self.field("location") } else { None }
+    }
+
     /// Takes a text out of the body and the fields.
     pub fn forget(&mut self, text: &str) {
         let wanted = text.as_bytes();
@@ -282,6 +287,11 @@ impl Answer {
             self.fields.iter().filter(|(it, _)| it == name).map(|(_, value)| value.as_str()).collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
+}
+
+/// Whether a status leads elsewhere.
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 /// Where a text begins.

@@ -3,7 +3,7 @@
 use larder_conf::model::{LogEscape, LogFormat, Template, TemplatePart};
 use serde_json::Value;
 
-use super::wanted::{Seen, seen};
+use super::wanted::{Seen, Wanted, seen};
 
 /// How lines are written.
 #[derive(Clone, Debug)]
@@ -145,6 +145,10 @@ fn meant(values: &[(String, Vec<u8>)]) -> Seen {
     });
     match seen(method, target, host, fields.collect()) {
         Seen::Wanted(_) if value("status").is_some_and(is_refusal) => Seen::Refused,
+        Seen::Wanted(wanted) => {
+            let status = value("status").and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
+            Seen::Wanted(Wanted { status, ..wanted })
+        }
         seen => seen,
     }
 }
@@ -158,7 +162,6 @@ fn is_refusal(status: &[u8]) -> bool {
 mod tests {
     use larder_conf::model::At;
 
-    use super::super::wanted::Wanted;
     use super::*;
 
     fn format(escape: LogEscape, text: &str) -> Format {
@@ -182,7 +185,7 @@ mod tests {
         let format = format(LogEscape::Default, COMBINED);
         let line = r#"1.2.3.4 - - [26/Nov/2026:16:00:00 +0000] "GET /a?b=\x22c HTTP/1.1" 200 12 "-" "Mozilla (\x5C)""#;
         let read = wanted(format.read(line.as_bytes()));
-        assert_eq!(read.target, b"/a?b=\"c");
+        assert_eq!((read.target.as_slice(), read.status), (&b"/a?b=\"c"[..], Some(200)));
         assert_eq!(read.fields, [("user-agent".to_owned(), b"Mozilla (\\)".to_vec())]);
         assert_eq!(read.host, None);
         for (line, expected) in [

@@ -60,10 +60,16 @@ pub fn run(asked: &Shadow) -> ExitCode {
         Ok(report) => {
             let text = if asked.is_json { format!("{:#}\n", report.as_json()) } else { report.as_text() };
             let is_told = io::stdout().write_all(text.as_bytes()).is_ok();
-            match (report.compared, report.is_alike() && is_told) {
+            let gap = report.gap(&asked.old);
+            if let Some(gap) = &gap {
+                eprintln!("larder shadow: {gap}");
+            }
+            match (report.compared, report.differing) {
                 (0, _) => ExitCode::from(NOTHING),
-                (_, true) => ExitCode::SUCCESS,
-                (_, false) => ExitCode::FAILURE,
+                (_, 1..) => ExitCode::FAILURE,
+                (_, 0) if gap.is_some() => ExitCode::from(NOTHING),
+                (_, 0) if is_told => ExitCode::SUCCESS,
+                (_, 0) => ExitCode::FAILURE,
             }
         }
         Err(why) => {
@@ -73,7 +79,7 @@ pub fn run(asked: &Shadow) -> ExitCode {
     }
 }
 
-/// The exit status when nothing was compared.
+/// The exit status when nothing was compared, or less than what says nothing.
 const NOTHING: u8 = 2;
 
 /// Everything that is needed to compare.

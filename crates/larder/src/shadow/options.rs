@@ -59,6 +59,11 @@ pub struct Old {
 }
 
 impl Old {
+    /// The same host at another port.
+    pub fn host_with(&self, port: u16) -> String {
+        if self.host.contains(':') { format!("[{}]:{port}", self.host) } else { format!("{}:{port}", self.host) }
+    }
+
     /// Reads `http://host:port` or `https://host:port`, with nothing but a slash behind it. `Err` says what mends it.
     pub fn parse(url: &str) -> Result<Old, String> {
         let Some((scheme, rest)) = url.split_once("://") else {
@@ -245,7 +250,7 @@ answered by the old server alone; nothing but GET and HEAD is sent, and none of 
   --json            : the report for programs
 
 A report is printed at the end (^C), and on USR1; a line of progress every minute.
-Exit status: 0 all answers are alike, 1 some differ, 2 nothing was compared.
+Exit status: 0 all answers are alike, 1 some differ, 2 nothing was compared, or less than was redirected.
 ";
 
 #[cfg(test)]

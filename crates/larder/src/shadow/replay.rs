@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::answer::{Answer, Server};
+use super::answer::{Answer, Server, is_redirect};
 use super::compare::{Comparison, Difference, Others, compare, is_cached};
 use super::once::Once;
-use super::report::{Pair, Report};
+use super::report::{Elsewhere, Pair, Report};
 use super::sources::Sink;
 use super::wanted::{MARK_ARGUMENT, Seen, Wanted};
 
@@ -143,8 +143,8 @@ impl Replay {
                     has_complained = true;
                 }
             }
-            let compared = lock(&self.report).compared;
-            if self.requests.is_some_and(|requests| compared >= requests) {
+            let answered = lock(&self.report).answered();
+            if self.requests.is_some_and(|requests| answered >= requests) {
                 return;
             }
         }
@@ -166,6 +166,12 @@ impl Replay {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let target = text(&wanted.target);
         let host = text(wanted.host.as_deref().unwrap_or(&self.old.host));
+        if comparison.differences.is_empty()
+            && let Some(elsewhere) = leads_elsewhere(wanted, &old, self.old.tls.is_some(), &host)
+        {
+            lock(&self.report).redirected(&format!("{host}{target}"), elsewhere);
+            return Ok(());
+        }
         let page = target.split('?').next().unwrap_or_default();
         lock(&self.report).add(Pair {
             page: format!("{host}{}", page.chars().take(PAGE_CHARS_MAX).collect::<String>()),
@@ -216,6 +222,14 @@ impl Replay {
         }
         self.old.ask(wanted).map_err(|error| error.to_string())
     }
+}
+
+/// Where an answer leads, if the visitor got a page: `wanted` came from somewhere else than it is asked at. Where that is
+/// not known, a redirect to another scheme or host shows it.
+fn leads_elsewhere(wanted: &Wanted, old: &Answer, is_secure: bool, host: &str) -> Option<Elsewhere> {
+    let elsewhere = Elsewhere::of(old.location()?, is_secure, host);
+    let got_page = wanted.status.map_or(elsewhere.is_another_site(), |status| !is_redirect(status));
+    got_page.then_some(elsewhere)
 }
 
 /// What is behind a lock. A thread that panics leaves counts, which hold.

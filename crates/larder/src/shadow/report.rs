@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::compare::Comparison;
+use super::options::Old;
 
 /// What was compared so far. Its size is bounded: [`SEEN_MAX`] pages that are counted, [`PAGES_MAX`] of them that differ, and
 /// [`KINDS_MAX`] differences of each.
@@ -36,6 +37,8 @@ pub struct Report {
     pub saved: Duration,
     /// How long the old server and larder took for all.
     pub took: [Duration; 2],
+    /// Redirects where the visitor got a page, by what they lead to.
+    redirects: BTreeMap<Leads, Redirects>,
     /// Pages that were compared. Those that differ have kinds.
     pages: BTreeMap<String, Page>,
     differing_pages: usize,
@@ -43,6 +46,55 @@ pub struct Report {
     pages_left_out: u64,
     /// What the old server answers otherwise each time: how often, and an example.
     changing: BTreeMap<String, (u64, String)>,
+}
+
+/// Redirects that both servers answered.
+#[derive(Clone, Debug)]
+struct Redirects {
+    count: u64,
+    target: String,
+    location: String,
+}
+
+/// A redirect that says nothing of the page, as the visitor came from elsewhere.
+pub struct Elsewhere {
+    location: String,
+    leads: Leads,
+}
+
+/// What a redirect leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leads {
+    /// The same site by the other of http and https.
+    Scheme,
+    /// Another host.
+    Host,
+    /// Another page of the site.
+    Page,
+}
+
+impl Elsewhere {
+    /// Where `location` leads, of an answer from this host by https or not.
+    pub fn of(location: String, is_secure: bool, host: &str) -> Elsewhere {
+        let (scheme, rest) = location.split_once("//").unwrap_or(("", ""));
+        let name = |authority: &str| {
+            let end = authority.rfind(':').filter(|at| !authority[*at..].contains(']')).unwrap_or(authority.len());
+            authority[..end].to_ascii_lowercase()
+        };
+        let is_url = matches!(&*scheme.to_ascii_lowercase(), "" | "http:" | "https:") && !rest.is_empty();
+        let leads = match is_url {
+            false => Leads::Page,
+            true if !scheme.is_empty() && scheme.eq_ignore_ascii_case("https:") != is_secure => Leads::Scheme,
+            true if name(rest.split(['/', '?', '#']).next().unwrap_or_default()) != name(host) => Leads::Host,
+            true => Leads::Page,
+        };
+        Elsewhere { location, leads }
+    }
+
+    /// Whether it leads away from the server that was asked.
+    pub fn is_another_site(&self) -> bool {
+        self.leads != Leads::Page
+    }
 }
 
 /// A page, and what of it differs.
@@ -131,13 +183,49 @@ impl Report {
         }
     }
 
-    fn differing(&self) -> impl Iterator<Item = (&String, &Page)> {
-        self.pages.iter().filter(|(_, page)| !page.kinds.is_empty())
+    /// Adds a redirect that both answered where the visitor got a page.
+    pub fn redirected(&mut self, target: &str, to: Elsewhere) {
+        let first = || Redirects { count: 0, target: cut(target), location: cut(&to.location) };
+        self.redirects.entry(to.leads).or_insert_with(first).count += 1;
     }
 
-    /// Whether all that was compared is alike.
-    pub fn is_alike(&self) -> bool {
-        self.compared > 0 && self.differing == 0
+    /// How many pages were answered by both.
+    pub fn answered(&self) -> u64 {
+        self.compared + self.redirect_count()
+    }
+
+    fn redirect_count(&self) -> u64 {
+        self.redirects.values().map(|redirects| redirects.count).sum()
+    }
+
+    /// Why what was compared says little or nothing of the site, and what mends it.
+    pub fn gap(&self, old: &Old) -> Option<String> {
+        let redirects = self.redirect_count();
+        if redirects > self.compared {
+            let most = self.redirects.iter().max_by_key(|(_, redirects)| redirects.count);
+            let mend = most.map_or_else(String::new, |(leads, redirects)| redirects.mend(*leads, old));
+            return Some(format!(
+                "{redirects} of {} answers are redirects where visitors got pages, which were not compared: {mend}",
+                self.answered()
+            ));
+        }
+        let not_sent = self.unsafe_requests + self.skipped + self.refused + self.dropped + self.echoes;
+        let why = match (self.old_silent, not_sent, self.unreadable) {
+            _ if self.compared > 0 => return None,
+            (1.., _, _) => "the old server has not answered".to_owned(),
+            (0, 1.., _) => "of what came, nothing may be sent: the report says why".to_owned(),
+            (0, 0, 1..) => {
+                "no line could be read: name the log_format that it is written in by --format NAME".to_owned()
+            }
+            (0, 0, 0) => "no request came: does the log grow, or the old server mirror to this address? --once takes \
+                          the lines that are in a log"
+                .to_owned(),
+        };
+        Some(format!("nothing was compared: {why}"))
+    }
+
+    fn differing(&self) -> impl Iterator<Item = (&String, &Page)> {
+        self.pages.iter().filter(|(_, page)| !page.kinds.is_empty())
     }
 
     /// One line.
@@ -175,8 +263,11 @@ impl Report {
                 let _ = writeln!(text, "{count} {what}");
             }
         }
-        if self.compared == 0 && self.old_silent == 0 {
-            text.push_str(NOTHING);
+        for Redirects { count, target, location } in self.redirects.values() {
+            let _ = writeln!(
+                text,
+                "{count} redirected by both where their visitors got a page, and not compared: first {target} to {location}"
+            );
         }
         for (name, page) in self.differing() {
             let most = page.kinds.values().map(|kind| kind.count).max().unwrap_or(0);
@@ -225,12 +316,38 @@ impl Report {
             "not_sent": { "unsafe": self.unsafe_requests, "skipped": self.skipped, "refused": self.refused, "rate": self.dropped },
             "unreadable": self.unreadable,
             "unanswered": self.old_silent,
+            "redirected": self.redirects.values().map(|Redirects { count, target, location }| {
+                json!({ "count": count, "target": target, "location": location })
+            }).collect::<Vec<_>>(),
             "pages": pages.collect::<Vec<_>>(),
             "pages_left_out": self.pages_left_out,
             "changing": self.changing.iter().map(|(what, (count, target))| {
                 json!({ "what": what, "count": count, "target": target })
             }).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl Redirects {
+    /// What to do so that pages are compared.
+    fn mend(&self, leads: Leads, old: &Old) -> String {
+        let Redirects { target, location, .. } = self;
+        match leads {
+            Leads::Scheme if old.is_secure => {
+                format!("the site is at http, as {location} says: write --old http://{}", old.host_with(80))
+            }
+            Leads::Scheme => format!(
+                "the site is at https, as {location} says: write --old https://{}, or, if something in front of that \
+                 server speaks TLS, --field \"X-Forwarded-Proto: https\"",
+                old.host_with(443)
+            ),
+            Leads::Host => {
+                format!("{target} leads to {location}: name that host by --host, or have the log say it by $host")
+            }
+            Leads::Page => format!(
+                "{target} leads to {location}, perhaps for want of a cookie: a mirror has cookies, write --listen"
+            ),
+        }
     }
 }
 
@@ -254,7 +371,6 @@ const SEEN_MAX: usize = 10_000;
 const PAGES_MAX: usize = 500;
 const KINDS_MAX: usize = 20;
 const VALUE_CHARS_MAX: usize = 200;
-const NOTHING: &str = "nothing was compared: does the log grow, or the old server mirror to this address?\n";
 
 #[cfg(test)]
 mod tests {
@@ -280,7 +396,6 @@ mod tests {
         report.add(pair("a.test/", &alike, Some("larder; hit; ttl=3")));
         report.add(pair("a.test/x", &alike, None));
         report.add(pair("a.test/x", &differs, None));
-        assert!(!report.is_alike());
         let text = report.as_text();
         assert!(text.starts_with("3 compared, 2 alike, 1 differ; 1 from larder's cache (33 %)\n"), "{text}");
         for part in [
@@ -323,10 +438,54 @@ mod tests {
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
     }
 
+    fn old(url: &str) -> Old {
+        Old::parse(url).unwrap()
+    }
+
     #[test]
-    fn nothing_compared_is_not_alike() {
+    fn why_nothing_was_compared_is_told() {
         let report = Report::default();
-        assert!(!report.is_alike());
-        assert!(report.as_text().contains("nothing was compared"));
+        for (report, said) in [
+            (report.clone(), "nothing was compared: no request came: does the log grow"),
+            (Report { unreadable: 3, ..report.clone() }, "nothing was compared: no line could be read"),
+            (
+                Report { refused: 3, unreadable: 1, ..report.clone() },
+                "nothing was compared: of what came, nothing may be sent",
+            ),
+            (
+                Report { old_silent: 1, skipped: 3, ..report.clone() },
+                "nothing was compared: the old server has not answered",
+            ),
+        ] {
+            let told = report.gap(&old("http://a.test")).unwrap();
+            assert!(told.starts_with(said), "{told}");
+        }
+        assert_eq!(Report { compared: 1, skipped: 9, ..report }.gap(&old("http://a.test")), None);
+    }
+
+    #[test]
+    fn redirects_in_the_place_of_pages_are_not_alike() {
+        for (location, host, url, said) in [
+            ("https://a.test/x", "a.test", "http://127.0.0.1:8080", "write --old https://127.0.0.1:443, or"),
+            ("https://www.a.test/x", "a.test", "http://[::1]", "write --old https://[::1]:443, or"),
+            ("http://a.test/x", "a.test", "https://127.0.0.1", "write --old http://127.0.0.1:80"),
+            ("//www.a.test/x", "a.test:80", "http://127.0.0.1", "name that host by --host"),
+            ("http://A.test:8080/login", "a.test", "http://127.0.0.1", "a mirror has cookies"),
+            ("/login?from=http://b.test", "a.test", "http://127.0.0.1", "a mirror has cookies"),
+            ("http://", "a.test", "http://127.0.0.1", "a mirror has cookies"),
+        ] {
+            let old = old(url);
+            let mut report = Report { compared: 1, ..Report::default() };
+            report.redirected("a.test/x", Elsewhere::of(location.to_owned(), old.is_secure, host));
+            assert_eq!(report.gap(&old), None, "half of it was compared");
+            report.redirected("a.test/y", Elsewhere::of(location.to_owned(), old.is_secure, host));
+            let told = report.gap(&old).unwrap();
+            assert!(told.starts_with("2 of 3 answers are redirects") && told.contains(said), "{location}: {told}");
+            let line = format!(
+                "2 redirected by both where their visitors got a page, and not compared: first a.test/x to {location}\n"
+            );
+            assert!(report.as_text().contains(&line), "{}", report.as_text());
+            assert_eq!(report.as_json()["redirected"][0]["count"], 2);
+        }
     }
 }

@@ -11,6 +11,8 @@ pub struct Wanted {
     pub host: Option<Vec<u8>>,
     /// Fields, without those that concern the connection, or that say who asks.
     pub fields: Vec<(String, Vec<u8>)>,
+    /// The status of what the visitor got, if it is known.
+    pub status: Option<u16>,
 }
 
 /// What a line of a log, or a mirrored request, turned out to be.
@@ -57,7 +59,7 @@ pub fn seen(method: &[u8], target: &[u8], host: Option<&[u8]>, fields: Vec<(Stri
         return Seen::Unreadable;
     }
     let fields = fields.into_iter().filter(|(name, value)| !is_left_out(name) && is_line(value)).collect();
-    Seen::Wanted(Wanted { is_head, target: target.to_vec(), host: host.map(<[u8]>::to_vec), fields })
+    Seen::Wanted(Wanted { is_head, target: target.to_vec(), host: host.map(<[u8]>::to_vec), fields, status: None })
 }
 
 fn is_left_out(name: &str) -> bool {

@@ -258,7 +258,7 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
     let old = beside.old();
     for (words, said) in [
         (vec!["--old", &*old, "--log", "/no/such", "--once"], "--log /no/such: No such file"),
-        (vec!["--old", &*old, "--log", "/dev/null", "--once"], "nothing was compared"),
+        (vec!["--old", &*old, "--log", "/dev/null", "--once"], "larder shadow: nothing was compared: no request came"),
         (vec!["--old", &*old, "--log", "/dev/null", "--format", "main"], "no log_format \"main\"; it has combined"),
         (vec!["--old", "http://127.0.0.1:1", "--log", "/dev/null", "--once"], "and at no port 1 of --old"),
         (vec!["--log", "/dev/null"], "it lacks --old with the URL of the server that runs"),
@@ -266,12 +266,45 @@ fn what_cannot_be_tried_is_told_before_anything_is_asked() {
     ] {
         let output = beside.command(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
-        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+        assert!(text_of(&output.stderr).contains(said), "{said}: {}", text(&output));
     }
     beside.setup.configure("server { listen 127.0.0.1:{PORT}; retrun 200; }");
     let output = beside.once(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("unknown directive \"retrun\""), "{}", text(&output));
+}
+
+/// One site by https, whose port 80 leads there: what most sites are.
+#[test]
+fn a_site_that_redirects_to_https_is_not_alike_by_http() {
+    let (_, setup) = tls::certified();
+    let http = "log_format site '$status $host $request';
+        server { listen 127.0.0.1:{PORT}; server_name site.test; return 301 https://$host$request_uri; }
+        server { listen 127.0.0.1:{PORT2} ssl; server_name site.test; ssl_certificate {DIR}/site.crt; ssl_certificate_key {DIR}/site.key;
+                 location / { return 200 'page'; } }";
+    let beside = Beside::start(setup, http);
+    let asked = beside.setup.path("asked.log").display().to_string();
+    let compared = |old: &str, lines: &str| {
+        fs::write(&asked, lines).unwrap();
+        let words = ["--old", old, "--log", &asked, "--once", "--format", "site", "--json", "--rate", "1000"];
+        beside.command(&words).output().unwrap()
+    };
+    let lines: String = (0..5).map(|number| format!("200 site.test GET /{number} HTTP/1.1\n")).collect();
+    let output = compared(&beside.old(), &lines);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_eq!(report(&output)["redirected"][0]["count"], 5, "{}", text(&output));
+    for part in [
+        "5 of 5 answers are redirects where visitors got pages, which were not compared",
+        "the site is at https, as https://site.test/0 says: write --old https://127.0.0.1:443",
+    ] {
+        assert!(text_of(&output.stderr).contains(part), "{part}: {}", text(&output));
+    }
+    // As it says.
+    let output = compared(&format!("https://{}", beside.setup.other_address()), &lines);
+    assert_eq!((output.status.code(), &report(&output)["compared"]), (Some(0), &5.into()), "{}", text(&output));
+    // What was a redirect for the visitor is compared as one.
+    let output = compared(&beside.old(), "301 site.test GET /old HTTP/1.1\n");
+    assert_eq!((output.status.code(), &report(&output)["compared"]), (Some(0), &1.into()), "{}", text(&output));
 }
 
 #[test]
