@@ -339,6 +339,40 @@ fn what_an_old_server_has_in_its_cache_may_change_by_itself() {
 }
 
 #[test]
+fn the_mirror_of_the_manual_sees_each_request_once_whatever_leads_to_its_page() {
+    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shadow.md")).unwrap();
+    let mirror = manual.split("```nginx\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mirror = mirror.filter(|block| block.contains("mirror /")).collect::<String>();
+    assert!(mirror.contains("127.0.0.1:8081"), "the manual has a mirror: {mirror}");
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let http = "server { listen 127.0.0.1:{PORT}; root {DIR}/www; {MIRROR}
+            location / { try_files $uri $uri/ /index.php?$args; }
+            location ~ \\.php$ { proxy_pass http://{ORIGIN}; } }";
+    let setup = Setup::new().name("ORIGIN", origin.address()).file("www/page.html", "page");
+    let listen = setup.other_address().to_string();
+    let setup = setup.name("MIRROR", mirror.replace("127.0.0.1:8081", &listen));
+    let beside = Beside::start(setup, http);
+    let old = beside.old();
+    let words = ["--old", &*old, "--listen", &listen, "--json", "--rate", "1000", "--requests", "4"];
+    let mut child = Ended::start(beside.command(&words));
+    child.is_ready();
+    for target in ["/hello/?a=b", "/page.html", "/x.php?c", "/last"] {
+        beside.visit("GET", target);
+    }
+    let output = child.output();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // Each by its visitor, by the old server and by larder: a request that is mirrored twice would be in the place of /last.
+    let asked = |target: &str| origin.requests().iter().filter(|it| it.request_line.contains(target)).count();
+    assert_eq!(
+        [asked("/index.php?a=b "), asked("/x.php?c "), asked("/index.php ")],
+        [3, 3, 3],
+        "{:?}",
+        origin.requests()
+    );
+}
+
+#[test]
 fn nobody_is_let_in_by_what_a_visitor_says_of_itself() {
     let http = "log_format all '$status $http_x_forwarded_for $http_accept_language $request';
         server { listen 127.0.0.1:{PORT}; server_name site.test; access_log {DIR}/access.log all;
