@@ -22,17 +22,20 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, Sleep},
+};
 
 pub use class::{CLASSES, Class};
 pub use counts::{GateCounts, GateStatus, WAIT_BOUNDS_MILLIS};
-use gradient::Gradient;
+use gradient::{Gradient, Round};
 use line::{Line, Ticket};
 
 /// How a gate lets in.
@@ -130,6 +133,8 @@ struct State {
     /// How many at once now.
     limit: u32,
     gradient: Option<Gradient>,
+    /// Whether some worker looks at the gradient now and then, as requests wait.
+    is_looked_at: bool,
     /// How many slots there are.
     running: u32,
     line: Line<Arc<Call>>,
@@ -153,7 +158,7 @@ enum Called {
     /// It has been looked for, and waits to be woken.
     Waits(Waker),
     /// It holds a slot.
-    In,
+    In(Option<Round>),
     /// Another has its place.
     Displaced,
 }
@@ -180,6 +185,7 @@ impl Gate {
         let state = State {
             limit: 0,
             gradient: None,
+            is_looked_at: false,
             running: 0,
             line: Line::new(),
             is_stalled: false,
@@ -199,7 +205,7 @@ impl Gate {
         if state.rules != rules {
             state.rules = rules;
             state.set_limit();
-            let called = state.call(u32::MAX);
+            let called = state.call(u32::MAX, Instant::now());
             drop(state);
             called.wake();
         }
@@ -221,11 +227,11 @@ impl Gate {
     /// Lets a request in, or has it wait. `silence` is how long its origin may be silent.
     pub(crate) fn enter(self: &Arc<Self>, asks: Asks, silence: Duration, now: Instant) -> Result<Entry, Refusal> {
         let mut state = self.state.lock();
-        if state.line.is_empty() && state.running < state.limit {
-            state.running += 1;
+        if state.line.is_empty() && !state.is_full(now) {
+            let came = state.come(now);
             state.counts.admitted += 1;
             drop(state);
-            return Ok(Entry::In(Slot::new(self, now)));
+            return Ok(Entry::In(Slot::new(self, came, now)));
         }
         let mut displaced = Woken::default();
         if !state.has_room(asks.own) {
@@ -237,10 +243,19 @@ impl Gate {
             displaced.add(call.set(Called::Displaced));
         }
         let (ticket, call) = (state.line.ticket(asks.class), Arc::<Call>::default());
+        if state.line.is_empty()
+            && let Some(gradient) = &mut state.gradient
+        {
+            gradient.line_begins(now);
+        }
         state.line.insert(ticket, Arc::clone(&call));
         let time = state.time_to_wait(asks, silence);
+        let looks = state.gradient.is_some() && !std::mem::replace(&mut state.is_looked_at, true);
         drop(state);
         displaced.wake();
+        if looks {
+            self.look_on();
+        }
         let deadline = now.checked_add(time).unwrap_or(now + FOREVER);
         Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since: now, deadline, timer: None }))
     }
@@ -267,7 +282,7 @@ impl Gate {
                     state.counts.refused += 1;
                     let refusal = state.refusal(Why::Full);
                     slot.give_back(&mut state);
-                    let called = state.call_next();
+                    let called = state.call_next(now);
                     drop(state);
                     called.wake();
                     return Err(asks.own.is_none().then_some(refusal));
@@ -288,39 +303,93 @@ impl Gate {
     pub(crate) fn freed(&self) {
         let mut state = self.state.lock();
         if state.is_stalled {
-            let called = state.call_next();
+            let called = state.call_next(Instant::now());
             drop(state);
             called.wake();
         }
     }
 
-    fn release(&self, held: Duration, header: Option<Duration>, now: Instant) {
+    /// A request has its answer, after this time.
+    fn answered(&self, took: Duration, came: Round, now: Instant) {
+        let mut state = self.state.lock();
+        let running = state.running;
+        let Some(gradient) = &mut state.gradient else { return };
+        gradient.note(took, came, running, now);
+        state.limit = gradient.limit();
+        let called = state.call_more(now);
+        drop(state);
+        called.wake();
+    }
+
+    fn release(&self, slot: &Slot, now: Instant) {
+        let held = now.saturating_duration_since(slot.since);
         let mut state = self.state.lock();
         let running = state.running;
         // A failure at once says nothing of how long requests take.
-        let time = header.or_else(|| (held > state.time).then_some(held));
+        if slot.header.is_none()
+            && held > state.time
+            && let (Some(gradient), Some(came)) = (&mut state.gradient, slot.came)
+        {
+            gradient.note_silent(held, came, running, now);
+        }
         state.time = match state.time {
             Duration::ZERO => held,
             time => time - time / 16 + held / 16,
         };
-        if let (Some(gradient), Some(time)) = (&mut state.gradient, time) {
-            gradient.note(time, running, now);
-            let limit = gradient.limit();
-            state.limit = limit;
-        }
-        state.running -= 1;
-        let called = state.call_next();
+        state.leave(slot.came);
+        let called = state.call_next(now);
         drop(state);
         called.wake();
     }
 
     /// A turn that nobody takes.
-    fn hand_on(&self) {
+    fn hand_on(&self, came: Option<Round>) {
         let mut state = self.state.lock();
-        state.running -= 1;
-        let called = state.call_next();
+        state.leave(came);
+        let called = state.call_next(Instant::now());
         drop(state);
         called.wake();
+    }
+
+    /// Has the gradient looked at on this worker as long as requests wait.
+    fn look_on(self: &Arc<Self>) {
+        let looking = Looking(Arc::downgrade(self));
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(look(looking));
+        }
+    }
+
+    /// Looks at the gradient. False if nobody waits.
+    fn look(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let called = state.call_more(now);
+        state.is_looked_at = !state.line.is_empty() && state.gradient.is_some();
+        let goes_on = state.is_looked_at;
+        drop(state);
+        called.wake();
+        goes_on
+    }
+}
+
+/// The right to look at a gradient. If its runtime ends, the next who waits begins anew.
+struct Looking(Weak<Gate>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        if let Some(gate) = self.0.upgrade() {
+            gate.state.lock().is_looked_at = false;
+        }
+    }
+}
+
+async fn look(mut looking: Looking) {
+    loop {
+        tokio::time::sleep(gradient::WINDOW).await;
+        let Some(gate) = looking.0.upgrade() else { return };
+        if !gate.look(Instant::now()) {
+            looking.0 = Weak::new();
+            return;
+        }
     }
 }
 
@@ -336,6 +405,30 @@ impl State {
             }
         };
         (self.limit, self.gradient) = (limit, gradient);
+    }
+
+    /// Whether as many are in as may be now.
+    fn is_full(&mut self, now: Instant) -> bool {
+        if self.running >= self.limit
+            && let Some(gradient) = &mut self.gradient
+        {
+            gradient.look(self.running, now);
+            self.limit = gradient.limit();
+        }
+        self.running >= self.limit
+    }
+
+    fn come(&mut self, now: Instant) -> Option<Round> {
+        self.running += 1;
+        self.gradient.as_mut().map(|gradient| gradient.come(now))
+    }
+
+    fn leave(&mut self, came: Option<Round>) {
+        self.running -= 1;
+        if let (Some(gradient), Some(came)) = (&mut self.gradient, came) {
+            gradient.leave(came);
+            self.limit = gradient.limit();
+        }
     }
 
     fn has_room(&self, own: Option<Queueing>) -> bool {
@@ -356,25 +449,32 @@ impl State {
     }
 
     /// Calls those whose turn it is now that a place is free.
-    fn call_next(&mut self) -> Woken {
+    fn call_next(&mut self, now: Instant) -> Woken {
         let is_by_try = self.is_stalled || self.rules.limit == Limit::Servers;
         self.is_stalled = false;
         self.tries += 1;
-        self.call(match is_by_try {
+        let most = match is_by_try {
             true => 1 + u32::from(self.tries.is_multiple_of(TRY_EVERY)),
             false => u32::MAX,
-        })
+        };
+        self.call(most, now)
     }
 
-    fn call(&mut self, most: u32) -> Woken {
+    /// Calls those whose turn it is if the limit is higher now.
+    fn call_more(&mut self, now: Instant) -> Woken {
+        let most = if self.is_stalled { 0 } else { u32::MAX };
+        self.call(most, now)
+    }
+
+    fn call(&mut self, most: u32, now: Instant) -> Woken {
         let mut woken = Woken::default();
         for _ in 0..most {
-            if self.running >= self.limit {
+            if self.line.is_empty() || self.is_full(now) {
                 break;
             }
             let Some(call) = self.line.take() else { break };
-            self.running += 1;
-            woken.add(call.set(Called::In));
+            let came = self.come(now);
+            woken.add(call.set(Called::In(came)));
         }
         woken
     }
@@ -406,7 +506,7 @@ impl Call {
     fn set(&self, called: Called) -> Option<Waker> {
         match std::mem::replace(&mut *self.0.lock(), called) {
             Called::Waits(waker) => Some(waker),
-            Called::NotYet | Called::In | Called::Displaced => None,
+            Called::NotYet | Called::In(_) | Called::Displaced => None,
         }
     }
 }
@@ -429,10 +529,10 @@ impl Place {
             {
                 let mut called = self.call.0.lock();
                 match &mut *called {
-                    Called::In => {
+                    &mut Called::In(came) => {
                         *called = Called::NotYet;
                         drop(called);
-                        return Poll::Ready(Ok(self.arrive(now)));
+                        return Poll::Ready(Ok(self.arrive(came, now)));
                     }
                     Called::Displaced => {
                         drop(called);
@@ -455,11 +555,11 @@ impl Place {
         }
     }
 
-    fn arrive(&self, now: Instant) -> Slot {
+    fn arrive(&self, came: Option<Round>, now: Instant) -> Slot {
         let mut state = self.gate.state.lock();
         state.counts.waited(now.saturating_duration_since(self.since));
         drop(state);
-        let mut slot = Slot::new(&self.gate, now);
+        let mut slot = Slot::new(&self.gate, came, now);
         slot.place = Some((self.ticket, self.since, self.deadline));
         slot
     }
@@ -473,8 +573,9 @@ impl Drop for Place {
             state.counts.left += u64::from(has_left);
             has_left
         };
-        if !has_left && matches!(*self.call.0.lock(), Called::In) {
-            self.gate.hand_on();
+        let Called::In(came) = *self.call.0.lock() else { return };
+        if !has_left {
+            self.gate.hand_on(came);
         }
     }
 }
@@ -483,6 +584,8 @@ impl Drop for Place {
 pub(crate) struct Slot {
     gate: Arc<Gate>,
     since: Instant,
+    /// As the gradient counts, if there was one.
+    came: Option<Round>,
     /// When the head of the answer came.
     header: Option<Duration>,
     /// Where it waited, since when, and until when it may.
@@ -491,13 +594,17 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn new(gate: &Arc<Gate>, now: Instant) -> Slot {
-        Slot { gate: Arc::clone(gate), since: now, header: None, place: None, is_given_back: false }
+    fn new(gate: &Arc<Gate>, came: Option<Round>, now: Instant) -> Slot {
+        Slot { gate: Arc::clone(gate), since: now, came, header: None, place: None, is_given_back: false }
     }
 
     /// Notes that the origin has answered.
     pub(crate) fn answered(&mut self, now: Instant) {
-        self.header = Some(now.saturating_duration_since(self.since));
+        let took = now.saturating_duration_since(self.since);
+        self.header = Some(took);
+        if let Some(came) = self.came {
+            self.gate.answered(took, came, now);
+        }
     }
 
     /// Whether a connection that has become a tunnel holds it on: one of those that `max_conns` counts.
@@ -507,7 +614,7 @@ impl Slot {
 
     fn give_back(mut self, state: &mut State) {
         self.is_given_back = true;
-        state.running -= 1;
+        state.leave(self.came);
         // It is counted again when it comes in.
         match self.place {
             Some((_, since, _)) => state.counts.waits_on(self.since.saturating_duration_since(since)),
@@ -519,8 +626,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if !self.is_given_back {
-            let now = Instant::now();
-            self.gate.release(now.saturating_duration_since(self.since), self.header, now);
+            self.gate.release(self, Instant::now());
         }
     }
 }

@@ -191,6 +191,113 @@ async fn other_rules_hold_at_once_and_keep_who_waits() {
     assert!(poll(&mut three).unwrap().is_ok());
 }
 
+/// Waits until the gate has looked at what has had its time.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A request that has its answer, and goes, after so many milliseconds.
+async fn answered(gate: &Arc<Gate>, millis: u64) {
+    let mut slot = slot(gate);
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    slot.answered(Instant::now());
+}
+
+const ADAPTIVE: Limit = Limit::Adaptive { min: 1, max: 200 };
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_never_end_do_not_keep_a_gate_from_learning() {
+    for has_head in [false, true] {
+        let gate = gate(ADAPTIVE, 10, 60 * SECOND);
+        let mut long: Vec<Slot> = (0..3).map(|_| slot(&gate)).collect();
+        if has_head {
+            long.iter_mut().for_each(|slot| slot.answered(Instant::now()));
+        }
+        let mut visitor = place(&gate, Class::NORMAL);
+        assert!(poll(&mut visitor).is_none(), "it learns with three");
+        pass(SECOND + SECOND / 5).await;
+        drop(poll(&mut visitor).expect("its turn").expect("let in"));
+        for _ in 0..60 {
+            answered(&gate, 10).await;
+        }
+        assert!(gate.status().limit.is_some_and(|limit| limit > 3), "{:?}", gate.status());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steady_gate_full_of_long_answers_lets_others_in_a_few_at_a_time() {
+    let gate = gate(ADAPTIVE, 100, 600 * SECOND);
+    for _ in 0..50 {
+        answered(&gate, 10).await;
+    }
+    let limit = gate.status().limit.expect("it has one");
+    let long: Vec<Slot> = (0..limit).map(|_| slot(&gate)).collect();
+    let mut visitors: Vec<Place> = (0..9).map(|_| place(&gate, Class::NORMAL)).collect();
+    pass(4 * SECOND).await;
+    assert_eq!(state(&gate), (limit, 9), "they may be slow");
+    pass(2 * SECOND).await;
+    // Nobody answers: it learns, and who is in is put aside.
+    assert_eq!(state(&gate), (limit + 3, 6));
+    pass(60 * SECOND).await;
+    assert!(visitors.iter_mut().all(|visitor| poll(visitor).is_some()));
+    drop(long);
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_learn_again_those_who_are_in_have_some_usual_times_to_leave() {
+    let gate = gate(ADAPTIVE, 100, 600 * SECOND);
+    for _ in 0..50 {
+        answered(&gate, 100).await;
+    }
+    pass(60 * SECOND).await;
+    // At the end of a window it is time to learn.
+    let mut slots: Vec<Slot> = (0..3).map(|_| slot(&gate)).collect();
+    tokio::time::sleep(SECOND / 10).await;
+    slots.iter_mut().for_each(|slot| slot.answered(Instant::now()));
+    for _ in 0..2 {
+        answered_beside(&gate, &mut slots).await;
+    }
+    assert_eq!(gate.status().limit, Some(3), "{:?}", gate.status());
+    let mut visitor = place(&gate, Class::NORMAL);
+    assert!(poll(&mut visitor).is_none());
+    pass(SECOND / 5).await;
+    assert!(poll(&mut visitor).is_none(), "those who were in before may leave yet");
+    pass(SECOND / 2).await;
+    assert!(poll(&mut visitor).is_some(), "they are put aside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_answers_change_holds_at_once() {
+    let gate = gate(ADAPTIVE, 100, 600 * SECOND);
+    let all_at_once = async || {
+        let mut slots: Vec<Slot> = (0..gate.status().limit.unwrap()).map(|_| slot(&gate)).collect();
+        tokio::time::sleep(SECOND / 10).await;
+        slots.iter_mut().for_each(|slot| slot.answered(Instant::now()));
+        slots
+    };
+    for _ in 0..40 {
+        drop(all_at_once().await);
+    }
+    let before = gate.status().limit;
+    assert!(before > Some(5), "{before:?}");
+    pass(60 * SECOND).await;
+    let slots = all_at_once().await;
+    assert_eq!(gate.status().limit, Some(3), "it learns, though nobody has left");
+    drop(slots);
+}
+
+/// One of those who are in goes, and another has its answer in its place.
+async fn answered_beside(gate: &Arc<Gate>, slots: &mut Vec<Slot>) {
+    drop(slots.pop());
+    let mut slot = slot(gate);
+    tokio::time::sleep(SECOND / 10).await;
+    slot.answered(Instant::now());
+    slots.push(slot);
+}
+
 /// What a simple gate would do, with lists in place of all else.
 #[derive(Default)]
 struct Model {
