@@ -19,7 +19,10 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{connection::Connection, error::FetchError, exchange::Exchange, group::Pick, piece::Reuse, pieces::Pieces};
+use crate::{
+    connection::Connection, error::FetchError, exchange::Exchange, group::Pick, linger::linger, piece::Reuse,
+    pieces::Pieces,
+};
 
 /// The answer of an origin.
 #[derive(Debug)]
@@ -42,8 +45,11 @@ impl Answer {
 
     /// An answer whose body is a file of this length.
     pub fn of_file(head: ResponseHead, file: Arc<File>, len: u64) -> Answer {
-        let state = if len == 0 { State::Ended } else { State::File(FileBody { file, at: 0, len }) };
-        let body = AnswerBody { state, content_length: Some(len), ..AnswerBody::ended() };
+        let mut body = AnswerBody::ended();
+        body.content_length = Some(len);
+        if len > 0 {
+            body.state = State::File(FileBody { file, at: 0, len });
+        }
         Answer { head, body, upgraded: None, attempt_started: Instant::now() }
     }
 }
@@ -79,7 +85,7 @@ impl Usage {
 ///
 /// ```text
 /// Open --end--> Ended      the connection is kept or closed
-///  `---fail---> Failed     the connection is closed, as it is when this is dropped
+///  `---fail---> Failed     the connection is closed, as it is when this is dropped; behind a gate when the origin is done
 /// ```
 /// `File` goes the same ways, and has no connection.
 pub struct AnswerBody {
@@ -147,9 +153,10 @@ impl AnswerBody {
     /// The body of an exchange whose head was read. If all of it came with the head, the connection is free from now on.
     pub(crate) fn new(exchange: Box<Exchange>, pick: Pick, now: Instant) -> AnswerBody {
         note(&exchange, &pick);
-        let mut body = AnswerBody { content_length: exchange.content_length(), ..AnswerBody::ended() };
+        let mut body = AnswerBody::ended();
+        body.content_length = exchange.content_length();
         if exchange.over.is_some() {
-            body.end(exchange, &pick, now);
+            body.end(exchange, pick, now);
         } else {
             body.state = State::Open { exchange, pick };
         }
@@ -158,7 +165,8 @@ impl AnswerBody {
 
     /// A body that no origin has sent.
     fn of(bytes: Bytes) -> AnswerBody {
-        let mut body = AnswerBody { content_length: Some(bytes.len() as u64), ..AnswerBody::ended() };
+        let mut body = AnswerBody::ended();
+        body.content_length = Some(bytes.len() as u64);
         body.ready.push(bytes);
         body
     }
@@ -213,7 +221,7 @@ impl AnswerBody {
             if exchange.over.is_some()
                 && let State::Open { exchange, pick } = std::mem::replace(&mut self.state, State::Ended)
             {
-                self.end(exchange, &pick, now);
+                self.end(exchange, pick, now);
             }
         }
     }
@@ -296,18 +304,23 @@ impl AnswerBody {
     }
 
     /// All was read, or nothing more can be.
-    fn end(&mut self, mut exchange: Box<Exchange>, pick: &Pick, now: Instant) {
+    fn end(&mut self, mut exchange: Box<Exchange>, mut pick: Pick, now: Instant) {
         self.hear(&mut exchange);
         self.ready = std::mem::take(&mut exchange.ready);
         match exchange.over.take() {
             Some(Ok(reuse)) => {
+                pick.done();
                 self.state = State::Ended;
                 let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
                 self.usage.is_kept = is_clean;
                 if is_clean { pick.group().pool().put(exchange, now) } else { exchange.connection.close() }
             }
             over @ (Some(Err(_)) | None) => {
-                self.state = State::Failed(over.and_then(Result::err).map(Box::new));
+                let error = over.and_then(Result::err);
+                if let Some(FetchError::BodyTimeout) = error {
+                    leave(exchange, pick);
+                }
+                self.state = State::Failed(error.map(Box::new));
             }
         }
     }
@@ -319,6 +332,22 @@ impl AnswerBody {
         if !stderr.is_empty() || !notes.is_empty() || trailers.is_some() {
             self.told = Some(Box::new(Told { stderr, notes, trailers }));
         }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        if let State::Open { exchange, pick } = std::mem::replace(&mut self.state, State::Ended) {
+            leave(exchange, pick);
+        }
+    }
+}
+
+/// Gives up a request at whose answer its origin still works.
+fn leave(exchange: Box<Exchange>, mut pick: Pick) {
+    match pick.take_slot() {
+        Some(slot) => linger(exchange, slot, Some(pick)),
+        None => drop(exchange),
     }
 }
 

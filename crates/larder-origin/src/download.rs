@@ -51,6 +51,18 @@ impl Download {
         }
     }
 
+    /// Whether the origin says in `input` from `at`, which it moves, that it is done with the request. One of HTTP never
+    /// says it of a request that was given up.
+    pub(crate) fn is_done(&mut self, input: &[u8], at: &mut usize) -> Result<bool, FetchError> {
+        match self {
+            Download::FastCgi(response) => response.is_done(input, at),
+            Download::Http(_) => {
+                *at = input.len();
+                Ok(false)
+            }
+        }
+    }
+
     /// Frees what a response that is over holds.
     pub(crate) fn rest(&mut self) {
         match self {

@@ -3,13 +3,14 @@
 use std::{
     io,
     ops::Range,
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::{Buf, Bytes, BytesMut};
 use larder_http::ResponseHead;
-use tokio::time::Instant;
+use tokio::{io::AsyncWrite as _, time::Instant};
 
 use crate::{
     connection::Connection,
@@ -76,6 +77,16 @@ enum Filled {
     /// So many bytes of the scratch, with those that were left in the buffer.
     Scratch(usize),
     Buffer,
+}
+
+/// What comes of a request that nobody wants any more.
+pub(crate) enum Left {
+    /// So many bytes.
+    Bytes(usize),
+    /// The origin says that it is done.
+    Done,
+    /// It has closed the connection, or sends what cannot be read.
+    Closed,
 }
 
 /// How much is read of an answer that is probably small; most heads and many pages fit.
@@ -203,6 +214,37 @@ impl Exchange {
     pub(crate) fn lend(&mut self, buffer: BytesMut) {
         self.buffer = buffer;
         self.is_lent = true;
+    }
+
+    /// Frees all that is for who wanted the answer.
+    pub(crate) fn forsake(&mut self) {
+        self.upload.rest();
+        self.ready = Pieces::default();
+        if self.is_lent {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+            self.is_lent = false;
+        }
+    }
+
+    /// Reads, for nobody, what the origin still sends after [`Exchange::forsake`], and tells it by the end of our side
+    /// that nobody listens.
+    pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<Left> {
+        // Where that fails, the read fails, too.
+        let _ = Pin::new(&mut self.connection).poll_shutdown(cx);
+        let mut scratch = Scratch::lend();
+        let count = match ready!(self.connection.poll_read_slice(cx, &mut scratch)) {
+            Ok(0) | Err(_) => return Poll::Ready(Left::Closed),
+            Ok(count) => count,
+        };
+        self.buffer.extend_from_slice(&scratch[..count]);
+        let mut at = 0;
+        let is_done = self.download.is_done(&self.buffer, &mut at);
+        self.buffer.advance(at);
+        Poll::Ready(match is_done {
+            Ok(true) => Left::Done,
+            Ok(false) => Left::Bytes(count),
+            Err(_) => Left::Closed,
+        })
     }
 
     fn has_lent_room(&self) -> bool {

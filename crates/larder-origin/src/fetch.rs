@@ -34,6 +34,7 @@ use crate::{
     group::{Pick, Turn},
     http::{self, Interim},
     limits::Limits,
+    linger::linger,
     looks,
     pool::{Taken, Unseen, Waiting},
     purpose::{Layers, Speaks, Wanted},
@@ -54,8 +55,8 @@ pub struct Outcome {
 
 /// A fetch under way: asks an origin of the group, and if it fails, the next, as `fetch.retry` says.
 ///
-/// Dropping it closes its connection. It needs a tokio runtime with time and I/O; the answer stays on the runtime that
-/// fetched it.
+/// Dropping it closes its connection; behind a gate, when the origin is done. It needs a tokio runtime with time and I/O;
+/// the answer stays on the runtime that fetched it.
 pub struct Fetching {
     call: Call,
     turn: Turn,
@@ -95,6 +96,8 @@ enum Step {
         is_kept: bool,
         _waiting: Option<Waiting>,
     },
+    /// The origin was too slow, and still works.
+    Left(Box<Exchange>),
     /// The attempt has ended.
     Over,
 }
@@ -214,13 +217,19 @@ impl Fetching {
                     let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
                     return Poll::Ready(self.outcome(Ok(answer)));
                 }
-                (Err(failure), _) => {
-                    if let Some(error) = self.after(failure, pick, now) {
+                (Err(failure), step) => {
+                    let error = self.after(failure, pick, now);
+                    if let Step::Left(exchange) = step
+                        && let Some(slot) = self.admission.slot_for_left(error.is_some())
+                    {
+                        linger(exchange, slot, None);
+                    }
+                    if let Some(error) = error {
                         return Poll::Ready(self.outcome(Err(error)));
                     }
                 }
                 // Only who exchanges has an answer.
-                (Ok(_), Step::Chosen { .. } | Step::Again | Step::Opening(_) | Step::Over) => {}
+                (Ok(_), Step::Chosen { .. } | Step::Again | Step::Opening(_) | Step::Left(_) | Step::Over) => {}
             }
         }
     }
@@ -236,7 +245,7 @@ impl Fetching {
     }
 
     fn take_attempts(&mut self) -> Vec<Attempt> {
-        if let Some(running) = self.running.take()
+        if let Some(running) = &self.running
             && let Some(attempt) = self.attempts.last_mut()
         {
             if let Step::Exchanging { exchange, .. } = &running.step {
@@ -355,7 +364,28 @@ impl Fetching {
     }
 }
 
+impl Drop for Fetching {
+    /// Who is given up while an origin works at its request holds its slot on.
+    fn drop(&mut self) {
+        if let Some(Running { pick, step: Step::Exchanging { exchange, .. } }) = self.running.take()
+            && let Admission::In(slot) = &mut self.admission
+            && let Some(slot) = slot.take()
+        {
+            linger(exchange, slot, Some(pick));
+        }
+    }
+}
+
 impl Admission {
+    /// A slot for a request that an origin works at though it was given up: that of the fetch, if it is over.
+    fn slot_for_left(&mut self, is_over: bool) -> Option<Slot> {
+        match self {
+            Admission::In(slot) if is_over => slot.take(),
+            Admission::In(slot) => slot.as_ref().map(Slot::another),
+            Admission::Outside | Admission::Waits(_) => None,
+        }
+    }
+
     /// The slot of an answer that has come.
     fn take_slot(&mut self, now: Instant) -> Option<Slot> {
         let Admission::In(slot) = self else { return None };
@@ -396,7 +426,7 @@ impl Running {
                     let result = ready!(poll_head(cx, exchange, &self.pick, attempt, now));
                     (exchange, result)
                 }
-                Step::Over => return Poll::Pending,
+                Step::Left(_) | Step::Over => return Poll::Pending,
             };
             note_bytes(attempt, exchange);
             let failure = match result {
@@ -410,13 +440,16 @@ impl Running {
                 Err(error) => Failure::Failed(error),
             };
             attempt.stderr = exchange.download.take_stderr();
-            let Step::Exchanging { exchange, is_kept, .. } = std::mem::replace(&mut self.step, Step::Over) else {
+            let Step::Exchanging { mut exchange, is_kept, .. } = std::mem::replace(&mut self.step, Step::Over) else {
                 continue;
             };
-            let (opening, untouched) = exchange.upload.into_untouched();
+            let (opening, untouched) = exchange.upload.take_untouched();
             request.opening = opening;
             if request.body.is_none() {
                 request.body = untouched;
+            }
+            if let Failure::Failed(FetchError::HeadTimeout | FetchError::SendTimeout) = failure {
+                self.step = Step::Left(exchange);
             }
             return Poll::Ready(Err(match failure {
                 Failure::Failed(error) if is_kept && error.is_broken() && attempt.received_bytes == 0 => {

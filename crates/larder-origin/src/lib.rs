@@ -26,6 +26,7 @@ mod group;
 mod http;
 mod io_error;
 mod limits;
+mod linger;
 mod looks;
 mod piece;
 mod pieces;

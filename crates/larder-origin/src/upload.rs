@@ -223,15 +223,17 @@ impl Upload {
 
     /// The opening, and the body if it is a stream of which nothing was taken that is not kept: it can be sent to
     /// another origin.
-    pub(crate) fn into_untouched(self) -> (Bytes, Option<RequestBody>) {
-        let body = match self.source {
+    pub(crate) fn take_untouched(&mut self) -> (Bytes, Option<RequestBody>) {
+        let body = match std::mem::replace(&mut self.source, Source::Drained) {
             Source::Stream(stream) if stream.taken != Taken::More => {
                 let Stream { first, rx, len, .. } = *stream;
                 Some(RequestBody::Stream { first, rx, len })
             }
             Source::Stream(_) | Source::Drained | Source::Memory(_) | Source::File { .. } => None,
         };
-        (self.opening, body)
+        let opening = std::mem::take(&mut self.opening);
+        self.opening_sent = 0;
+        (opening, body)
     }
 
     /// Frames more of the body. Only pending while the client has to send first.

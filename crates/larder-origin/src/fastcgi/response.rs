@@ -108,6 +108,17 @@ impl Response {
         }
     }
 
+    /// Whether the end of the request is in `input` from `at`, which it moves; what comes before it is dropped.
+    pub(crate) fn is_done(&mut self, input: &[u8], at: &mut usize) -> Result<bool, FetchError> {
+        loop {
+            match self.part(input, at, false)? {
+                Part::More => return Ok(false),
+                Part::Stdout(_) | Part::StdoutEnd | Part::Stderr { .. } => {}
+                Part::End { .. } => return Ok(true),
+            }
+        }
+    }
+
     /// How much of the body is to come, if that is known.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self.stage {

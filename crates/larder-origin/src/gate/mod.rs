@@ -86,6 +86,13 @@ pub struct Queueing {
     pub time: Duration,
 }
 
+impl Asks {
+    /// A policy with a queue of its own counts connections, which end with the request.
+    fn lingers(self, silence: Duration) -> Option<Duration> {
+        self.own.is_none().then_some(silence)
+    }
+}
+
 impl Default for Asks {
     fn default() -> Self {
         Asks { class: Class::NORMAL, passes: false, own: None }
@@ -231,7 +238,7 @@ impl Gate {
             let came = state.come(now);
             state.counts.admitted += 1;
             drop(state);
-            return Ok(Entry::In(Slot::new(self, came, now)));
+            return Ok(Entry::In(Slot::new(self, came, asks.lingers(silence), now)));
         }
         let mut displaced = Woken::default();
         if !state.has_room(asks.own) {
@@ -257,7 +264,8 @@ impl Gate {
             self.look_on();
         }
         let deadline = now.checked_add(time).unwrap_or(now + FOREVER);
-        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since: now, deadline, timer: None }))
+        let lingers = asks.lingers(silence);
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since: now, deadline, lingers, timer: None }))
     }
 
     /// A place for who was let in and found no free server; `None` if nobody may wait, or a server is free by now, which
@@ -291,12 +299,13 @@ impl Gate {
                 (state.line.ticket(asks.class), now, now.checked_add(time).unwrap_or(now + FOREVER))
             }
         };
+        let lingers = slot.lingers;
         slot.give_back(&mut state);
         state.is_stalled = true;
         let call = Arc::<Call>::default();
         state.line.insert(ticket, Arc::clone(&call));
         drop(state);
-        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since, deadline, timer: None }))
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since, deadline, lingers, timer: None }))
     }
 
     /// A server has one request less, whose slot is still held.
@@ -332,10 +341,13 @@ impl Gate {
         {
             gradient.note_silent(held, came, running, now);
         }
-        state.time = match state.time {
-            Duration::ZERO => held,
-            time => time - time / 16 + held / 16,
-        };
+        // One that was given up would have taken longer.
+        if slot.is_done {
+            state.time = match state.time {
+                Duration::ZERO => held,
+                time => time - time / 16 + held / 16,
+            };
+        }
         state.leave(slot.came);
         let called = state.call_next(now);
         drop(state);
@@ -518,6 +530,7 @@ pub(crate) struct Place {
     call: Arc<Call>,
     since: Instant,
     deadline: Instant,
+    lingers: Option<Duration>,
     /// Made when it is first waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -559,7 +572,7 @@ impl Place {
         let mut state = self.gate.state.lock();
         state.counts.waited(now.saturating_duration_since(self.since));
         drop(state);
-        let mut slot = Slot::new(&self.gate, came, now);
+        let mut slot = Slot::new(&self.gate, came, self.lingers, now);
         slot.place = Some((self.ticket, self.since, self.deadline));
         slot
     }
@@ -590,12 +603,37 @@ pub(crate) struct Slot {
     header: Option<Duration>,
     /// Where it waited, since when, and until when it may.
     place: Option<(Ticket, Instant, Instant)>,
+    /// How long it is held at most when its request was given up while the origin works at it.
+    lingers: Option<Duration>,
+    /// Whether its request was answered to the end.
+    is_done: bool,
     is_given_back: bool,
 }
 
 impl Slot {
-    fn new(gate: &Arc<Gate>, came: Option<Round>, now: Instant) -> Slot {
-        Slot { gate: Arc::clone(gate), since: now, came, header: None, place: None, is_given_back: false }
+    fn new(gate: &Arc<Gate>, came: Option<Round>, lingers: Option<Duration>, now: Instant) -> Slot {
+        let gate = Arc::clone(gate);
+        Slot { gate, since: now, came, header: None, place: None, lingers, is_done: false, is_given_back: false }
+    }
+
+    /// One more, beyond the limit, for an origin that still works at a request that was given up.
+    pub(crate) fn another(&self) -> Slot {
+        let mut state = self.gate.state.lock();
+        let came = state.come(self.since);
+        drop(state);
+        let mut slot = Slot::new(&self.gate, came, self.lingers, self.since);
+        slot.header = self.header;
+        slot
+    }
+
+    /// How long it is held at most when its request was given up while the origin works at it.
+    pub(crate) fn lingers(&self) -> Option<Duration> {
+        self.lingers
+    }
+
+    /// Notes that its request was answered to the end.
+    pub(crate) fn done(&mut self) {
+        self.is_done = true;
     }
 
     /// Notes that the origin has answered.

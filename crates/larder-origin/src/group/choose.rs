@@ -349,6 +349,18 @@ impl Pick {
         self.slot = slot;
     }
 
+    /// Takes that slot.
+    pub(crate) fn take_slot(&mut self) -> Option<Slot> {
+        self.slot.take()
+    }
+
+    /// Its answer is complete.
+    pub(crate) fn done(&mut self) {
+        if let Some(slot) = &mut self.slot {
+            slot.done();
+        }
+    }
+
     /// Its connection has become a tunnel, which holds a slot only where `max_conns` counts it.
     pub(crate) fn is_tunnel(&mut self) {
         self.slot.take_if(|slot| !slot.counts_tunnels());

@@ -172,3 +172,168 @@ async fn a_policy_with_a_queue_of_its_own_hears_of_no_gate() {
     assert_eq!(held.next().await, "/own");
     assert_eq!((first.await.unwrap(), waits.await.unwrap()), (b"ok".to_vec(), b"ok".to_vec()));
 }
+
+/// How a request is given up while its origin works at it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum GivesUp {
+    BeforeHead,
+    HeadIsLate,
+    BehindHead,
+    BodyIsLate,
+}
+
+/// A php-fpm with one child, that tells what it does. It sends the head at once where that is asked for.
+struct Child {
+    origin: Origin,
+    does: mpsc::UnboundedReceiver<&'static str>,
+    go: Arc<Semaphore>,
+}
+
+impl Child {
+    async fn new(sends_head: bool) -> Child {
+        let (sender, does) = mpsc::unbounded_channel();
+        let go = Arc::new(Semaphore::new(0));
+        let gone = Arc::clone(&go);
+        let origin = Origin::tcp(move |_, mut peer| {
+            let (sender, go) = (sender.clone(), Arc::clone(&gone));
+            async move {
+                read_fastcgi(&mut peer).await.unwrap();
+                if sends_head {
+                    write(&mut peer, stdout("\r\nbegun")).await;
+                }
+                sender.send("begins").unwrap();
+                go.acquire().await.unwrap().forget();
+                sender.send("ends").unwrap();
+                write(&mut peer, [stdout(if sends_head { "." } else { "\r\n." }), end()].concat()).await;
+            }
+        })
+        .await;
+        Child { origin, does, go }
+    }
+
+    async fn next(&mut self) -> &'static str {
+        self.does.recv().await.expect("the origin is there")
+    }
+}
+
+#[tokio::test]
+async fn the_slot_of_a_request_that_was_given_up_is_held_until_its_origin_is_done() {
+    for how in [GivesUp::BeforeHead, GivesUp::HeadIsLate, GivesUp::BehindHead, GivesUp::BodyIsLate] {
+        let mut child = Child::new(matches!(how, GivesUp::BehindHead | GivesUp::BodyIsLate)).await;
+        let group = gated(&[(&child.origin, 0)], Limit::Fixed(1), 10);
+        let mut first = cgi(&group);
+        match how {
+            GivesUp::HeadIsLate => first.limits.read = Duration::from_secs(1),
+            GivesUp::BodyIsLate => first.limits.read_body = Duration::from_millis(10),
+            GivesUp::BeforeHead | GivesUp::BehindHead => {}
+        }
+        let task = tokio::spawn(async move {
+            let Ok(mut answer) = fetch(first).await.result else { return };
+            if how == GivesUp::BodyIsLate {
+                assert!(read_all(&mut answer.body).await.is_err());
+            }
+        });
+        assert_eq!(child.next().await, "begins");
+        if how == GivesUp::BeforeHead {
+            task.abort();
+        }
+        let _ = task.await;
+        let second = tokio::spawn(body(cgi(&group)));
+        while group.waiting() == 0 && !second.is_finished() && child.origin.connections() == 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((group.running(), group.waiting()), (vec![u32::from(how != GivesUp::HeadIsLate)], 1), "{how:?}");
+        child.go.add_permits(2);
+        let order = [child.next().await, child.next().await, child.next().await];
+        assert_eq!(order, ["ends", "begins", "ends"], "{how:?}");
+        assert!(second.await.unwrap().ends_with(b"."), "{how:?}");
+        assert_eq!(group.gate().unwrap().status().running, 0, "{how:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_origin_of_http_sees_who_leaves_and_has_its_slot_until_it_closes() {
+    let (sender, mut does) = mpsc::unbounded_channel();
+    let go = Arc::new(Semaphore::new(0));
+    let gone = Arc::clone(&go);
+    let origin = Origin::tcp(move |number, mut peer| {
+        let (sender, go) = (sender.clone(), Arc::clone(&gone));
+        async move {
+            read_http(&mut peer).await.unwrap();
+            sender.send("begins").unwrap();
+            if number == 0 {
+                assert!(read_http(&mut peer).await.is_none());
+                sender.send("is alone").unwrap();
+                go.acquire().await.unwrap().forget();
+                sender.send("closes").unwrap();
+            }
+            write(&mut peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+        }
+    })
+    .await;
+    let group = gated(&[(&origin, 0)], Limit::Fixed(1), 10);
+    let first = tokio::spawn(body(get(&group)));
+    assert_eq!(does.recv().await, Some("begins"));
+    first.abort();
+    assert_eq!(does.recv().await, Some("is alone"));
+    let second = tokio::spawn(body(get(&group)));
+    waiting(&group, 1).await;
+    go.add_permits(1);
+    assert_eq!((does.recv().await, does.recv().await), (Some("closes"), Some("begins")));
+    assert_eq!(second.await.unwrap(), b"ok");
+}
+
+#[tokio::test]
+async fn an_origin_that_is_silent_or_writes_without_end_is_left_in_bounded_time() {
+    let (sender, mut is_left) = mpsc::unbounded_channel();
+    let origin = Origin::tcp(move |number, mut peer| {
+        let sender = sender.clone();
+        async move {
+            read_fastcgi(&mut peer).await.unwrap();
+            match number {
+                0 => drop(read_record(&mut peer).await),
+                1 => while tokio::io::AsyncWriteExt::write_all(&mut peer, &stdout([b'x'; 8000])).await.is_ok() {},
+                _ => return write(&mut peer, [stdout("\r\nok"), end()].concat()).await,
+            }
+            sender.send(peer).unwrap();
+        }
+    })
+    .await;
+    let group = gated(&[(&origin, 0)], Limit::Fixed(1), 10);
+    for _ in 0..2 {
+        let mut given_up = cgi(&group);
+        given_up.limits.read = Duration::from_millis(100);
+        given_up.limits.head_bytes_max = usize::MAX;
+        let task = tokio::spawn(async move { drop(fetch(given_up).await) });
+        while group.running() == [0] {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        let _peer = is_left.recv().await.expect("it is left");
+        while group.gate().unwrap().status().running > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(group.gate().unwrap().status().time, Duration::ZERO, "it says nothing of how long requests take");
+    assert_eq!(body(cgi(&group)).await, b"ok");
+}
+
+#[tokio::test]
+async fn a_request_that_goes_to_the_next_origin_counts_at_both() {
+    let (mut slow, mut next) = (Child::new(false).await, Child::new(false).await);
+    let group = gated(&[(&slow.origin, 0), (&next.origin, 0)], Limit::Fixed(3), 10);
+    let mut fetched = cgi(&group);
+    fetched.limits.read = Duration::from_secs(1);
+    fetched.retry.rules.timeout = true;
+    let task = tokio::spawn(body(fetched));
+    assert_eq!((slow.next().await, next.next().await), ("begins", "begins"));
+    let running = || group.gate().unwrap().status().running;
+    assert_eq!(running(), 2);
+    slow.go.add_permits(1);
+    while running() == 2 {
+        tokio::task::yield_now().await;
+    }
+    next.go.add_permits(1);
+    assert_eq!(task.await.unwrap(), b".");
+    assert_eq!(running(), 0);
+}
