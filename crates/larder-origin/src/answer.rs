@@ -267,6 +267,19 @@ impl AnswerBody {
         matches!(self.state, State::Ended)
     }
 
+    /// Gives the slot at the gate of its group back before it is complete. Returns whether it had one.
+    pub fn leave_gate(&mut self) -> bool {
+        match &mut self.state {
+            State::Open { pick, .. } => pick.take_slot().is_some(),
+            State::File(_) | State::Ended | State::Failed(_) => false,
+        }
+    }
+
+    /// Whether it holds a slot at the gate of its group.
+    pub fn is_counted(&self) -> bool {
+        matches!(&self.state, State::Open { pick, .. } if pick.has_slot())
+    }
+
     /// The trailers of a chunked body, once it is complete.
     pub fn trailers(&self) -> Option<&Fields> {
         self.told.as_ref()?.trailers.as_deref()

@@ -349,6 +349,11 @@ impl Pick {
         self.slot = slot;
     }
 
+    /// Whether it holds one.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.slot.is_some()
+    }
+
     /// Takes that slot.
     pub(crate) fn take_slot(&mut self) -> Option<Slot> {
         self.slot.take()

@@ -96,6 +96,9 @@ pub struct Nested {
     pub time_format: Option<Rc<[u8]>>,
     /// Where in the markup around it the answer goes in, as includes of ESI stand.
     pub place: Place,
+    /// Whether its answer, or that of a request around it, holds a slot at a gate until it is read: what is asked inside
+    /// passes all gates by, as it would wait for itself.
+    pub holds_slot: bool,
 }
 
 /// What the answer to a request is for.
@@ -163,7 +166,7 @@ impl Request {
             chunk_bytes,
             body_refused,
             limits,
-            nested: Nested { purpose, sub, ssi, time_format, place },
+            nested: Nested { purpose, sub, ssi, time_format, place, holds_slot },
             uid,
         } = self;
         *server = 0;
@@ -182,6 +185,7 @@ impl Request {
         *ssi = None;
         *time_format = None;
         *place = Place::default();
+        *holds_slot = false;
         *uid = None;
     }
 
@@ -231,6 +235,7 @@ impl Request {
                 sub: Some(Box::new(sub)),
                 ssi: self.nested.ssi.clone(),
                 place: self.nested.place,
+                holds_slot: self.nested.holds_slot,
                 ..Nested::default()
             },
             ..Self::default()

@@ -126,7 +126,16 @@ pub fn fill(
     let zone = kept.as_ref().map(|(_, storing)| &**cx.zone(storing.zone()));
     let told = record(&answer, zone, origin, ex);
     let mut permit = None;
-    let spill = Some(spill(backend, is_buffered));
+    let spill = spill(backend, is_buffered);
+    if answer.body.is_counted() && may_wait_for_readers(&spill, length) {
+        // Parts of a page are read in order: one that waits for its readers, and holds what an earlier one waits for,
+        // would wait for ever.
+        match ex.is_sub() {
+            true => drop(answer.body.leave_gate()),
+            false => ex.request.nested.holds_slot = true,
+        }
+    }
+    let spill = Some(spill);
     let (writer, body) = match kept {
         None => larder_store::body(None, spill),
         Some((kept, storing)) => {
@@ -247,6 +256,15 @@ fn is_buffered(backend: &Backend, fields: &Fields) -> bool {
         _ => model.response.buffering,
     }
 }
+
+/// Whether a body may find no more room until some of it is read, and so be taken no faster than its readers are.
+fn may_wait_for_readers(spill: &Spill, length: Option<u64>) -> bool {
+    let room = spill.file_bytes_max.saturating_add(spill.memory_bytes_max as u64);
+    length.unwrap_or(PAGE_BYTES_MAX) > room
+}
+
+/// The longest page that is reckoned with, where its length is not announced: `*_max_temp_file_size`, unless it is set.
+const PAGE_BYTES_MAX: u64 = 1 << 30;
 
 /// Where the body waits when the client is slower than the origin: memory for `*_buffers`, then a file, unless
 /// buffering is off or the origin says so.

@@ -16,7 +16,7 @@ pub fn asks(backend: &Backend, group: &Group, ex: &mut Exchange, cx: &Cx) -> Ask
         return Asks::default();
     }
     let (class, _) = class(backend, ex, cx);
-    Asks { class, passes: backend.gating.passes, own: None }
+    Asks { class, passes: backend.gating.passes || ex.request.nested.holds_slot, own: None }
 }
 
 /// Whether a request that nobody waits for may come to the group that is asked.

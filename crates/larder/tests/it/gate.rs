@@ -328,3 +328,51 @@ fn many_clients_of_all_workers_are_answered_through_a_narrow_gate() {
     assert_eq!((&told["gate"]["running"], &told["waiting"]), (&0.into(), &0.into()));
     assert_eq!(told["gate"]["admitted"], 320);
 }
+
+/// A page that is longer than what is read ahead and on its way, with an include at its start.
+fn long(start: &str) -> String {
+    format!("{start}{}", "text ".repeat(2 << 20))
+}
+
+fn html(text: &str) -> Answer {
+    Answer::ok(text).field("Content-Type", "text/html")
+}
+
+#[test]
+fn a_page_that_is_not_buffered_does_not_wait_for_what_it_includes() {
+    for level in [
+        "proxy_buffering off;",
+        "proxy_max_temp_file_size 0;",
+        "proxy_max_temp_file_size 64k; proxy_temp_file_write_size 32k;",
+    ] {
+        let origin = Origin::start().unwrap();
+        let page = long("a<!--# include virtual=\"/part\" -->b");
+        origin.answer("/page", html(&page));
+        origin.answer("/part", html("<!--# include virtual=\"/inner\" -->"));
+        let site = start(&origin, "larder_gate 1 timeout=1h;", &format!("ssi on; {level}"));
+        let answer = text(&site.get("/page"));
+        assert!(answer.starts_with("apageb"), "{level}: {:?}", answer.get(..40));
+        assert_eq!(answer.len(), long("apageb").len(), "{level}");
+        assert_eq!(targets(&origin), ["/page", "/part", "/inner"]);
+    }
+}
+
+#[test]
+fn a_part_that_is_not_buffered_does_not_keep_an_earlier_one_out() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("/first");
+    origin.answer("/by/page", html("<!--# include virtual=\"/low\" -->, <!--# include virtual=\"/high\" -->"));
+    origin.answer("/high", Answer::ok(long("high")));
+    let level = "ssi on; proxy_buffering off;
+        location /low { larder_gate_class low; proxy_pass http://app; proxy_read_timeout 1h; }
+        location /high { larder_gate_class high; proxy_pass http://app; proxy_read_timeout 1h; }";
+    let site = start(&origin, "larder_gate 1 timeout=1h;", level);
+    let mut first = send(&site, "/first", "");
+    assert!(origin.wait_for(1));
+    let mut page = send(&site, "/by/page", "");
+    waits(&site, 2);
+    drop(held);
+    assert_eq!(response(&mut first).status, 200);
+    assert!(text(&response(&mut page)).starts_with("page, hightext"));
+    assert_eq!(targets(&origin), ["/first", "/by/page", "/high", "/low"]);
+}
