@@ -35,7 +35,14 @@ struct Inner {
     fetchers: usize,
     /// How much of the body had arrived, and when, at the last look that found more than the one before.
     progress: (u64, Time),
+    /// The lowest rank of those who have come to wait.
+    rank: Option<u8>,
+    /// Who is told of a lower one.
+    leaders: Vec<Hurry>,
 }
+
+/// Hears the lowest rank, which is the best, of those who wait for a fetch. What a rank is, its callers know.
+pub type Hurry = Arc<dyn Fn(u8) + Send + Sync>;
 
 enum Stage {
     Fetching,
@@ -65,7 +72,14 @@ impl Flight {
     pub(crate) fn start(known: VaryKey, now: Time) -> Arc<Self> {
         Arc::new(Self {
             known,
-            inner: Mutex::new(Inner { stage: Stage::Fetching, started_at: now, fetchers: 1, progress: (0, now) }),
+            inner: Mutex::new(Inner {
+                stage: Stage::Fetching,
+                started_at: now,
+                fetchers: 1,
+                progress: (0, now),
+                rank: None,
+                leaders: Vec::new(),
+            }),
             changed: Notify::new(),
         })
     }
@@ -75,6 +89,28 @@ impl Flight {
         let mut inner = self.inner.lock();
         inner.started_at = now;
         inner.fetchers += 1;
+    }
+
+    /// Has a fetch hear how good those are who wait for it.
+    pub(crate) fn hear(&self, leader: Hurry) {
+        let mut inner = self.inner.lock();
+        let rank = inner.rank;
+        inner.leaders.push(Arc::clone(&leader));
+        drop(inner);
+        if let Some(rank) = rank {
+            leader(rank);
+        }
+    }
+
+    fn hurry(&self, rank: u8) {
+        let mut inner = self.inner.lock();
+        if inner.rank.is_some_and(|known| known <= rank) || !matches!(inner.stage, Stage::Fetching) {
+            return;
+        }
+        inner.rank = Some(rank);
+        let leaders = inner.leaders.clone();
+        drop(inner);
+        leaders.iter().for_each(|leader| leader(rank));
     }
 
     /// Notes that one of the fetches brought nothing. True if it was the last one, and none brought anything.
@@ -211,6 +247,11 @@ pub struct Waiter {
 impl Waiter {
     pub(crate) fn new(flight: &Arc<Flight>, offer: Offer, rules: &Rules, age_left: Duration) -> Self {
         Self { offer, flight: Arc::clone(flight), timeout: rules.lock_timeout, age_left }
+    }
+
+    /// Tells the fetch how good the request is that waits for it.
+    pub fn hurry(&self, rank: u8) {
+        self.flight.hurry(rank);
     }
 
     /// Waits until the fetch has brought something, or `lock_timeout` or `lock_age` is over.

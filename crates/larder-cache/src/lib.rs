@@ -52,7 +52,7 @@ mod zone;
 pub use bans::{Asking, BanStats, Banned, Condition, Effect, Listed, Reader, Stale, Unread};
 pub use came::Came;
 pub use entry::Peek;
-pub use flight::{Waiter, Woken};
+pub use flight::{Hurry, Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};
 pub use freshness::{OriginTtl, origin_ttl};

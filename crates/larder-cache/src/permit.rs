@@ -10,7 +10,7 @@ use larder_http::Time;
 
 use crate::bans::Tested;
 use crate::entry::Entry;
-use crate::flight::{Flight, Outcome};
+use crate::flight::{Flight, Hurry, Outcome};
 use crate::front::Front;
 use crate::key::{self, KeyRef};
 use crate::object::Object;
@@ -87,6 +87,14 @@ impl Permit {
             // Each of those holds the flight, as do its entry and this permit.
             Role::Lead(flight) => Arc::strong_count(flight) > 2,
             Role::Plain | Role::Refetch(_) | Role::Begun { .. } | Role::Over => false,
+        }
+    }
+
+    /// Has `leader` hear how good those are who wait for what it brings.
+    pub fn hear(&self, leader: Hurry) {
+        match &self.role {
+            Role::Lead(flight) => flight.hear(leader),
+            Role::Plain | Role::Refetch(_) | Role::Begun { .. } | Role::Over => {}
         }
     }
 

@@ -30,7 +30,7 @@ use crate::{
     error::{FailKind, FetchError},
     exchange::Exchange,
     fastcgi,
-    gate::{Asks, Entry, Place, Refusal, Slot},
+    gate::{Asks, Entry, Hurry, Place, Refusal, Slot},
     group::{Pick, Turn},
     http::{self, Interim},
     limits::Limits,
@@ -237,6 +237,14 @@ impl Fetching {
     /// Whether it waits at the gate of the group, so that no origin has heard of it.
     pub fn is_waiting(&self) -> bool {
         matches!(self.admission, Admission::Waits(_))
+    }
+
+    /// Brings it forward at the gate, if it waits there.
+    pub fn hurry(&self) -> Option<Hurry> {
+        match &self.admission {
+            Admission::Waits(place) => Some(place.hurry()),
+            Admission::Outside | Admission::In(_) => None,
+        }
     }
 
     /// Ends it. Returns the attempts so far, the running one included.

@@ -28,6 +28,16 @@ impl Class {
         }
     }
 
+    /// As a number that is higher the later it comes, for those who know no classes.
+    pub fn rank(self) -> u8 {
+        self.0
+    }
+
+    /// The class with this [`rank`](Self::rank).
+    pub fn of_rank(rank: u8) -> Option<Class> {
+        (usize::from(rank) < CLASSES).then_some(Class(rank))
+    }
+
     /// Its word, or else its digit.
     pub fn name(self) -> &'static str {
         const NAMES: [&str; CLASSES] = ["0", "1", "high", "3", "4", "normal", "6", "7", "low", "9", "background"];
@@ -64,6 +74,8 @@ mod tests {
         for word in ["", "10", "urgent", "-1", "High", "background"] {
             assert_eq!(Class::parse(word.as_bytes()), None, "{word}");
         }
+        assert!(Class::all().all(|class| Class::of_rank(class.rank()) == Some(class)));
+        assert_eq!(Class::of_rank(CLASSES as u8), None);
         assert_eq!(Class::all().map(Class::name).collect::<std::collections::HashSet<_>>().len(), CLASSES);
     }
 }

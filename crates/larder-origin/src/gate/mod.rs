@@ -4,6 +4,7 @@
 //! enter -+-> Slot ------------------------------- dropped: the next has its turn
 //!        +-> Place --turn--> Slot
 //!        |     |`--no server is free--> Place, as it was
+//!        |     |`--hurried---> Place, in a better class
 //!        |     `--time over, or its place given to another--> Refusal
 //!        `-> Refusal: nobody may wait any more
 //! ```
@@ -154,13 +155,20 @@ struct State {
     counts: GateCounts,
 }
 
-/// What becomes of a waiter.
-#[derive(Default)]
-struct Call(Mutex<Called>);
+/// A waiter: where it stands, and what becomes of it.
+struct Call(Mutex<Waiter>);
 
-#[derive(Default)]
+struct Waiter {
+    called: Called,
+    /// Changed only under the lock of the gate.
+    ticket: Ticket,
+    /// Until when it may wait.
+    deadline: Instant,
+    /// Until when it might if somebody waits for it.
+    patience: Instant,
+}
+
 enum Called {
-    #[default]
     NotYet,
     /// It has been looked for, and waits to be woken.
     Waits(Waker),
@@ -249,30 +257,28 @@ impl Gate {
             state.counts.displaced += 1;
             displaced.add(call.set(Called::Displaced));
         }
-        let (ticket, call) = (state.line.ticket(asks.class), Arc::<Call>::default());
+        let call = state.waiter(asks, silence, now);
         if state.line.is_empty()
             && let Some(gradient) = &mut state.gradient
         {
             gradient.line_begins(now);
         }
-        state.line.insert(ticket, Arc::clone(&call));
-        let time = state.time_to_wait(asks, silence);
+        state.wait(&call);
         let looks = state.gradient.is_some() && !std::mem::replace(&mut state.is_looked_at, true);
         drop(state);
         displaced.wake();
         if looks {
             self.look_on();
         }
-        let deadline = now.checked_add(time).unwrap_or(now + FOREVER);
         let lingers = asks.lingers(silence);
-        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since: now, deadline, lingers, timer: None }))
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), call, since: now, lingers, timer: None }))
     }
 
     /// A place for who was let in and found no free server; `None` if nobody may wait, or a server is free by now, which
     /// `is_full` tells.
     pub(crate) fn stall(
         self: &Arc<Self>,
-        slot: Slot,
+        mut slot: Slot,
         asks: Asks,
         silence: Duration,
         now: Instant,
@@ -283,7 +289,7 @@ impl Gate {
         if !is_full() {
             return Ok(Entry::In(slot));
         }
-        let (ticket, since, deadline) = match slot.place {
+        let (call, since) = match slot.place.take() {
             Some(place) => place,
             None => {
                 if !state.has_room(asks.own) {
@@ -295,17 +301,22 @@ impl Gate {
                     called.wake();
                     return Err(asks.own.is_none().then_some(refusal));
                 }
-                let time = state.time_to_wait(asks, silence);
-                (state.line.ticket(asks.class), now, now.checked_add(time).unwrap_or(now + FOREVER))
+                slot.give_back(&mut state);
+                state.is_stalled = true;
+                let call = state.waiter(asks, silence, now);
+                state.wait(&call);
+                drop(state);
+                let lingers = asks.lingers(silence);
+                return Ok(Entry::Waits(Place { gate: Arc::clone(self), call, since: now, lingers, timer: None }));
             }
         };
         let lingers = slot.lingers;
+        slot.place = Some((Arc::clone(&call), since));
         slot.give_back(&mut state);
         state.is_stalled = true;
-        let call = Arc::<Call>::default();
-        state.line.insert(ticket, Arc::clone(&call));
+        state.wait(&call);
         drop(state);
-        Ok(Entry::Waits(Place { gate: Arc::clone(self), ticket, call, since, deadline, lingers, timer: None }))
+        Ok(Entry::Waits(Place { gate: Arc::clone(self), call, since, lingers, timer: None }))
     }
 
     /// A server has one request less, whose slot is still held.
@@ -447,9 +458,21 @@ impl State {
         self.line.len() < own.map_or(self.rules.queue_max, |own| own.most as usize)
     }
 
-    fn time_to_wait(&self, asks: Asks, silence: Duration) -> Duration {
+    /// One who waits from now on, once it has a place in the line.
+    fn waiter(&mut self, asks: Asks, silence: Duration, now: Instant) -> Arc<Call> {
         let time = asks.own.map(|own| own.time).or(self.rules.timeout).unwrap_or(silence);
-        if asks.class == Class::BACKGROUND { time.min(BACKGROUND_WAIT_MAX) } else { time }
+        let patience = now.checked_add(time).unwrap_or(now + FOREVER);
+        let deadline = match asks.class {
+            Class::BACKGROUND => patience.min(now + BACKGROUND_WAIT_MAX),
+            _ => patience,
+        };
+        let ticket = self.line.ticket(asks.class);
+        Arc::new(Call(Mutex::new(Waiter { called: Called::NotYet, ticket, deadline, patience })))
+    }
+
+    fn wait(&mut self, call: &Arc<Call>) {
+        let ticket = call.0.lock().ticket;
+        self.line.insert(ticket, Arc::clone(call));
     }
 
     /// When all who wait have had their turns.
@@ -516,7 +539,7 @@ impl Woken {
 impl Call {
     /// Says what becomes of the waiter, and returns who is to be woken.
     fn set(&self, called: Called) -> Option<Waker> {
-        match std::mem::replace(&mut *self.0.lock(), called) {
+        match std::mem::replace(&mut self.0.lock().called, called) {
             Called::Waits(waker) => Some(waker),
             Called::NotYet | Called::In(_) | Called::Displaced => None,
         }
@@ -526,10 +549,8 @@ impl Call {
 /// A place in the line of a gate. It is given up when dropped.
 pub(crate) struct Place {
     gate: Arc<Gate>,
-    ticket: Ticket,
     call: Arc<Call>,
     since: Instant,
-    deadline: Instant,
     lingers: Option<Duration>,
     /// Made when it is first waited for.
     timer: Option<Pin<Box<Sleep>>>,
@@ -539,29 +560,39 @@ impl Place {
     /// Ready with a slot when it is this one's turn. Not to be polled after that.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<Slot, Refusal>> {
         loop {
-            {
-                let mut called = self.call.0.lock();
-                match &mut *called {
+            let deadline = {
+                let mut waiter = self.call.0.lock();
+                match &mut waiter.called {
                     &mut Called::In(came) => {
-                        *called = Called::NotYet;
-                        drop(called);
+                        waiter.called = Called::NotYet;
+                        drop(waiter);
                         return Poll::Ready(Ok(self.arrive(came, now)));
                     }
                     Called::Displaced => {
-                        drop(called);
+                        drop(waiter);
                         return Poll::Ready(Err(self.gate.state.lock().refusal(Why::Displaced)));
                     }
                     Called::Waits(waker) => waker.clone_from(cx.waker()),
-                    Called::NotYet => *called = Called::Waits(cx.waker().clone()),
+                    Called::NotYet => waiter.called = Called::Waits(cx.waker().clone()),
                 }
-            }
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.deadline)));
+                waiter.deadline
+            };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
+            if timer.deadline() < deadline {
+                // Somebody has come to wait for it.
+                timer.as_mut().reset(deadline);
+                continue;
+            }
             let mut state = self.gate.state.lock();
+            let waiter = self.call.0.lock();
+            if waiter.deadline > deadline {
+                continue;
+            }
             // Otherwise it was called at the last moment.
-            if state.line.remove(self.ticket).is_some() {
+            if state.line.remove(waiter.ticket).is_some() {
                 state.counts.expired += 1;
                 return Poll::Ready(Err(state.refusal(Why::Expired)));
             }
@@ -573,8 +604,13 @@ impl Place {
         state.counts.waited(now.saturating_duration_since(self.since));
         drop(state);
         let mut slot = Slot::new(&self.gate, came, self.lingers, now);
-        slot.place = Some((self.ticket, self.since, self.deadline));
+        slot.place = Some((Arc::clone(&self.call), self.since));
         slot
+    }
+
+    /// Has others hurry it.
+    pub(crate) fn hurry(&self) -> Hurry {
+        Hurry { gate: Arc::clone(&self.gate), call: Arc::clone(&self.call) }
     }
 }
 
@@ -582,14 +618,56 @@ impl Drop for Place {
     fn drop(&mut self) {
         let has_left = {
             let mut state = self.gate.state.lock();
-            let has_left = state.line.remove(self.ticket).is_some();
+            let ticket = self.call.0.lock().ticket;
+            let has_left = state.line.remove(ticket).is_some();
             state.counts.left += u64::from(has_left);
             has_left
         };
-        let Called::In(came) = *self.call.0.lock() else { return };
+        let Called::In(came) = self.call.0.lock().called else { return };
         if !has_left {
             self.gate.hand_on(came);
         }
+    }
+}
+
+/// Brings who waits forward, for others who wait for the same. It may have been called meanwhile.
+#[derive(Clone)]
+pub struct Hurry {
+    gate: Arc<Gate>,
+    call: Arc<Call>,
+}
+
+impl Hurry {
+    /// It waits as one of `class`, if that is better than its own, and as long as a client waits.
+    pub fn as_one_of(&self, class: Class) {
+        let mut state = self.gate.state.lock();
+        let mut waiter = self.call.0.lock();
+        if class >= waiter.ticket.class {
+            return;
+        }
+        let place = state.line.remove(waiter.ticket);
+        waiter.ticket.class = class;
+        waiter.deadline = waiter.patience;
+        if let Some(call) = place {
+            state.line.insert(waiter.ticket, call);
+        }
+    }
+
+    /// It comes in at once, beyond the limit: who waits for it keeps others out.
+    pub fn at_once(&self) {
+        let mut state = self.gate.state.lock();
+        let ticket = self.call.0.lock().ticket;
+        let Some(call) = state.line.remove(ticket) else { return };
+        let came = state.come(Instant::now());
+        let waker = call.set(Called::In(came));
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Hurry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hurry").finish_non_exhaustive()
     }
 }
 
@@ -601,8 +679,8 @@ pub(crate) struct Slot {
     came: Option<Round>,
     /// When the head of the answer came.
     header: Option<Duration>,
-    /// Where it waited, since when, and until when it may.
-    place: Option<(Ticket, Instant, Instant)>,
+    /// As whom it waited, and since when.
+    place: Option<(Arc<Call>, Instant)>,
     /// How long it is held at most when its request was given up while the origin works at it.
     lingers: Option<Duration>,
     /// Whether its request was answered to the end.
@@ -654,8 +732,8 @@ impl Slot {
         self.is_given_back = true;
         state.leave(self.came);
         // It is counted again when it comes in.
-        match self.place {
-            Some((_, since, _)) => state.counts.waits_on(self.since.saturating_duration_since(since)),
+        match &self.place {
+            Some((_, since)) => state.counts.waits_on(self.since.saturating_duration_since(*since)),
             None => state.counts.admitted -= 1,
         }
     }

@@ -196,6 +196,50 @@ async fn other_rules_hold_at_once_and_keep_who_waits() {
     assert!(poll(&mut three).unwrap().is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_is_hurried_has_the_place_it_would_have_had_in_the_better_class() {
+    let gate = gate(Limit::Fixed(1), 10, 60 * SECOND);
+    let running = slot(&gate);
+    let (mut crawler, mut background) = (place(&gate, Class::LOW), place(&gate, Class::BACKGROUND));
+    let (mut visitor, mut last) = (place(&gate, Class::NORMAL), place(&gate, Class::LOW));
+    crawler.hurry().as_one_of(Class::NORMAL);
+    crawler.hurry().as_one_of(Class::LOW);
+    background.hurry().as_one_of(Class::LOW);
+    let waiting = gate.status().waiting;
+    assert_eq!((waiting[5], waiting[8], waiting[10]), (2, 2, 0));
+    assert!(poll(&mut background).is_none());
+    pass(2 * SECOND).await;
+    assert!(poll(&mut background).is_none(), "somebody waits for it");
+    drop(running);
+    for place in [&mut crawler, &mut visitor, &mut background] {
+        drop(poll(place).expect("its turn").expect("let in"));
+    }
+    // Who is called already, or goes, is not called again.
+    let hurry = last.hurry();
+    hurry.as_one_of(Class::HIGH);
+    hurry.at_once();
+    let slot = poll(&mut last).unwrap().unwrap();
+    hurry.at_once();
+    assert_eq!(state(&gate), (1, 0));
+    drop((slot, last));
+    hurry.as_one_of(Class::HIGH);
+    assert_eq!(state(&gate), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_others_out_while_it_waits_comes_in_at_once() {
+    let gate = gate(Limit::Fixed(1), 10, SECOND);
+    let running = slot(&gate);
+    let (mut one, mut two) = (place(&gate, Class::LOW), place(&gate, Class::HIGH));
+    one.hurry().at_once();
+    let slot = poll(&mut one).unwrap().unwrap();
+    assert_eq!(state(&gate), (2, 1));
+    drop(running);
+    assert!(poll(&mut two).is_none(), "one is still in");
+    drop(slot);
+    assert!(poll(&mut two).is_some());
+}
+
 /// Waits until the gate has looked at what has had its time.
 async fn pass(time: Duration) {
     tokio::time::sleep(time).await;

@@ -24,7 +24,7 @@ use super::origin_request::passed_on::Extent;
 use super::plan::{Plan, Storing};
 use super::written_url::{self, By};
 use super::{
-    Step, Synth, answer, early_hints, explained, ignored, origin_request, own_files, part, reasons, refill, resolve,
+    Step, Synth, answer, early_hints, explained, gate, ignored, origin_request, own_files, part, reasons, refill, resolve,
 };
 
 /// A fetch that is under way.
@@ -40,6 +40,8 @@ pub struct Underway {
     is_abortable: bool,
     /// Whether it ends then too as long as it waits at a gate, and nobody waits for it.
     may_leave_gate: bool,
+    /// Whether those who come to wait for its page bring it forward at a gate.
+    is_hurried: bool,
 }
 
 /// How a fetch begins that is driven by whoever polls the connection.
@@ -81,7 +83,16 @@ pub fn begin(plan: Plan, ex: &mut Exchange, cx: &Cx) -> Begun {
 impl Underway {
     /// Ready when the head of the answer is there, or there will be none.
     pub fn poll(&mut self, task: &mut Context<'_>) -> Poll<Outcome> {
-        self.fetching.poll(task)
+        let polled = self.fetching.poll(task);
+        if !self.is_hurried
+            && let Some(hurry) = self.fetching.hurry()
+        {
+            self.is_hurried = true;
+            if let Some(storing) = &self.plan.storing {
+                storing.hear(gate::leader(hurry));
+            }
+        }
+        polled
     }
 
     /// Whether it ends when the client leaves.
@@ -287,7 +298,16 @@ fn ask(
         Protocol::FastCgi { .. } => 0,
     };
     let fetching = Fetching::new(request, hints, attempts);
-    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, gathered: None, is_abortable, may_leave_gate }))
+    Ok(Box::new(Underway {
+        plan,
+        validators,
+        head_bytes,
+        fetching,
+        gathered: None,
+        is_abortable,
+        may_leave_gate,
+        is_hurried: false,
+    }))
 }
 
 fn no_origin() -> Step {

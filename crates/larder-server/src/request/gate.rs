@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_http::{Known, Method};
 use larder_origin::Group;
-use larder_origin::gate::{Asks, Class, Gate};
+use larder_origin::gate::{Asks, Class, Gate, Hurry};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose};
@@ -33,6 +33,26 @@ fn gate_of<'a>(backend: &Backend, cx: &'a Cx) -> Option<&'a Arc<Gate>> {
     let Target::Group { group, .. } = backend.target else { return None };
     cx.site().origins.groups.get(group)?.gate()
 }
+
+/// How good a request is that comes to wait for another's fetch; `None` where there is no gate for that to wait at.
+pub fn rank(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<u8> {
+    gate_of(backend, cx)?;
+    Some(match ex.request.nested.holds_slot || backend.gating.passes {
+        true => AT_ONCE,
+        false => 1 + class(backend, ex, cx).0.rank(),
+    })
+}
+
+/// Brings a fetch forward that waits at a gate, as those are good who wait for it.
+pub fn leader(hurry: Hurry) -> larder_cache::Hurry {
+    Arc::new(move |rank| match rank.checked_sub(1).and_then(Class::of_rank) {
+        Some(class) => hurry.as_one_of(class),
+        None => hurry.at_once(),
+    })
+}
+
+/// The rank of who waits at no gate; those of classes are behind it.
+const AT_ONCE: u8 = 0;
 
 /// The class of a request, and by what.
 pub fn class(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> (Class, &'static str) {

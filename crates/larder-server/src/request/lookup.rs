@@ -362,6 +362,9 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let lock_age = policy::rules(origin, ex, cx.now()).lock_age;
     ex.upstream.waited_for = Some("uri-miss");
+    if let Some(rank) = gate::rank(&origin.backend, ex, cx) {
+        waiting.waiter.hurry(rank);
+    }
     let woken = waiting.waiter.wait().await;
     cx.stats().woken.add(u64::from(!matches!(woken, Woken::GaveUp)));
     match woken {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{Moment, Object, Permit};
+use larder_cache::{Hurry, Moment, Object, Permit};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -82,6 +82,14 @@ impl Storing {
         match &self.right {
             Right::Permit(permit) => permit.is_awaited(),
             Right::Unasked { .. } => false,
+        }
+    }
+
+    /// Has `leader` hear how good those are who wait for the answer.
+    pub fn hear(&self, leader: Hurry) {
+        match &self.right {
+            Right::Permit(permit) => permit.hear(leader),
+            Right::Unasked { .. } => {}
         }
     }
 

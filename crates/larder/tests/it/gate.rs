@@ -334,6 +334,43 @@ fn long(start: &str) -> String {
     format!("{start}{}", "text ".repeat(2 << 20))
 }
 
+#[test]
+fn a_fetch_comes_in_as_the_best_of_those_who_wait_for_it() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("/first");
+    let site = start(&origin, "larder_gate 1;", "proxy_cache_lock on; proxy_cache_lock_timeout 1h;");
+    let mut first = send(&site, "/first", "");
+    assert!(origin.wait_for(1));
+    let mut crawler = send(&site, "/cached/page", "User-Agent: spider\r\n");
+    waits(&site, 1);
+    let mut visitor = send(&site, "/other", "");
+    waits(&site, 2);
+    let mut buyer = send(&site, "/cached/page", "Cookie: PHPSESSID=1\r\n");
+    eventually("its page to be hurried", || gate(&site)["gate"]["waiting"]["high"] == 1);
+    drop(held);
+    assert_eq!([&mut first, &mut crawler, &mut visitor, &mut buyer].map(|client| response(client).status), [200; 4]);
+    assert_eq!(targets(&origin), ["/first", "/cached/page", "/other"]);
+}
+
+#[test]
+fn a_page_that_is_not_buffered_waits_for_no_fetch_that_waits_for_it() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("/page");
+    let page = html(&long("<!--# include virtual=\"/cached/part\" -->"));
+    origin.answer("/page", page.field("X-Accel-Buffering", "no"));
+    let level = "ssi on; proxy_cache_lock on; proxy_cache_lock_timeout 1h;
+        proxy_cache_lock_age 1h; proxy_cache_key $uri;";
+    let site = start(&origin, "larder_gate 1 timeout=1h;", level);
+    let mut page = send(&site, "/page", "");
+    assert!(origin.wait_for(1));
+    let mut part = send(&site, "/cached/part", "");
+    waits(&site, 1);
+    drop(held);
+    assert!(text(&response(&mut page)).starts_with("pagetext"));
+    assert_eq!(text(&response(&mut part)), "page");
+    assert_eq!(targets(&origin), ["/page", "/cached/part"]);
+}
+
 fn html(text: &str) -> Answer {
     Answer::ok(text).field("Content-Type", "text/html")
 }
