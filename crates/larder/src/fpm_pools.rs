@@ -101,6 +101,47 @@ mod tests {
     }
 
     #[test]
+    fn what_says_nothing_of_a_gate_is_told() {
+        const OWN: &str = "upstream a { server 127.0.0.1:1; larder_gate 4; } upstream b { server 127.0.0.1:2; }";
+        let nothing = "this \"larder_gate\" says nothing: \"upstream a\" says who waits";
+        for (site, expected) in [
+            (format!("{OWN} server {{ location / {{ larder_gate 5; proxy_pass http://a; }} }}"), Some(nothing)),
+            (format!("{OWN} server {{ larder_gate 5; location / {{ proxy_pass http://a; }} }}"), Some(nothing)),
+            (format!("{OWN} server {{ location / {{ larder_gate 4; proxy_pass http://a; }} }}"), None),
+            (format!("{OWN} server {{ location / {{ larder_gate off; proxy_pass http://a; }} }}"), None),
+            (
+                "upstream a { server 127.0.0.1:1 max_conns=1; queue 9; }
+                 server { location / { larder_gate 5; proxy_pass http://a; } }"
+                    .to_owned(),
+                Some(nothing),
+            ),
+            // It is for the other group.
+            (
+                format!(
+                    "{OWN} server {{ larder_gate 5; location / {{ proxy_pass http://a; }}
+                     location /b {{ proxy_pass http://b; }} }}"
+                ),
+                None,
+            ),
+            // What `http` says is for groups of which nothing nearer says anything.
+            (
+                "larder_gate 4; server { location / { larder_gate 5; proxy_pass http://127.0.0.1:1; }
+                 location /a { proxy_pass http://127.0.0.1:1; } }"
+                    .to_owned(),
+                None,
+            ),
+            (
+                "upstream a { server 127.0.0.1:1; queue 9; }".to_owned(),
+                Some("\"queue\" has nobody wait, as no server of its \"upstream\" has \"max_conns\""),
+            ),
+            ("upstream a { server 127.0.0.1:1; server 127.0.0.1:2 max_conns=1; queue 9; }".to_owned(), None),
+        ] {
+            let notices: Vec<String> = load(&site, "").notices.into_iter().map(|one| one.message).collect();
+            assert_eq!(notices, Vec::from_iter(expected), "{site}");
+        }
+    }
+
+    #[test]
     fn the_serving_process_knows_the_pools_from_the_message() {
         let configuration = load(
             "server { location / { fastcgi_pass unix:/nowhere/php.sock; } }",

@@ -8,6 +8,7 @@ use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::Level;
 use crate::model::{At, Gate, GateLimit, Queue, Upstream};
+use crate::template::as_literal;
 use crate::tree::{Directive, Word};
 use crate::values;
 
@@ -18,6 +19,8 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("queue", UPSTREAM, Args::Between(1, 2), Action::Group(queue)),
 ];
 
+/// What `larder_gate_class` takes.
+const CLASSES: [&str; 13] = ["high", "normal", "low", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 /// More do not wait, but fill the memory.
 const QUEUE_MAX: u32 = 1_000_000;
 
@@ -32,7 +35,13 @@ fn of_group(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
 }
 
 fn class(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
-    level.gating().class = Some(d.template(0)?);
+    let class = d.template(0)?;
+    // An empty one leaves it to the rules that hold without the directive.
+    if as_literal(&class).is_some_and(|word| !word.is_empty() && !CLASSES.contains(&word)) {
+        let usual = "\"high\", \"normal\", \"low\", a digit, or variables that give one of these";
+        return Err(d.invalid(d.arg(0), usual));
+    }
+    level.gating().class = Some(class);
     Ok(())
 }
 

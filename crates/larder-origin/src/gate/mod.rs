@@ -50,6 +50,11 @@ pub struct Rules {
     pub timeout: Option<Duration>,
 }
 
+impl Rules {
+    /// Those of a gate that is no more: all who wait come in.
+    pub const OPEN: Rules = Rules { limit: Limit::Fixed(u32::MAX), queue_max: 0, timeout: None };
+}
+
 /// How many requests are at the origins at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {

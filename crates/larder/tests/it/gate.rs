@@ -307,6 +307,30 @@ fn a_reload_keeps_who_is_in_and_who_waits() {
 }
 
 #[test]
+fn a_gate_that_a_reload_takes_away_lets_all_in() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("*");
+    let site = start(&origin, "larder_gate 1;", "");
+    let mut clients: Vec<Client> = ["/first", "/second", "/third"]
+        .into_iter()
+        .enumerate()
+        .map(|(at, target)| {
+            let client = send(&site, target, "");
+            if at == 0 {
+                assert!(origin.wait_for(1));
+            } else {
+                waits(&site, at as u64);
+            }
+            client
+        })
+        .collect();
+    site.change_to(&site.setup().fill(SITE).replace("larder_gate 1;", ""));
+    assert!(origin.wait_for(3), "all are in");
+    drop(held);
+    assert!(clients.iter_mut().all(|client| response(client).status == 200));
+}
+
+#[test]
 fn many_clients_of_all_workers_are_answered_through_a_narrow_gate() {
     let origin = Origin::start().unwrap();
     let site = start(&origin, "larder_gate 2;", "");

@@ -1,6 +1,6 @@
 //! Gives groups of origins their gates: `larder_gate`, `queue`, or as many as the php-fpm of this machine has children.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,13 @@ use super::Builder;
 
 /// What is wished of the gates of groups, by their places.
 #[derive(Default)]
-pub struct Wishes(BTreeMap<usize, Wish>);
+pub struct Wishes {
+    of: BTreeMap<usize, Wish>,
+    /// The `larder_gate`s outside `upstream` blocks that say something of a group, and those that say nothing of one that
+    /// has its own.
+    heard: BTreeSet<Span>,
+    unheard: BTreeMap<Span, (usize, Span)>,
+}
 
 #[derive(Default)]
 struct Wish {
@@ -27,9 +33,17 @@ struct Wish {
     gate: Option<At<model::Gate>>,
     /// Whether the `upstream` itself says it.
     is_own: bool,
-    queue: Option<model::Queue>,
+    queue: Option<At<model::Queue>>,
     /// A `fastcgi_pass` to it that has no `larder_gate`.
     fastcgi: Option<Span>,
+}
+
+impl Wish {
+    /// Where its `upstream` says who waits.
+    fn own(&self) -> Option<Span> {
+        let gate = self.gate.as_ref().filter(|_| self.is_own).map(|gate| gate.span);
+        gate.or(self.queue.as_ref().map(|queue| queue.span))
+    }
 }
 
 /// Gates that go on under other rules, once the configuration holds.
@@ -38,9 +52,18 @@ pub type Changes = Vec<(Arc<Gate>, Rules)>;
 impl Builder {
     /// Notes what an `upstream` says.
     pub(super) fn wish_of_group(&mut self, group: usize, upstream: &model::Upstream) {
-        let queue = upstream.queue.as_ref().map(|queue| queue.value);
-        let wish = Wish { gate: upstream.gate.clone(), is_own: upstream.gate.is_some(), queue, fastcgi: None };
-        self.gates.0.insert(group, wish);
+        let (gate, queue) = (upstream.gate.clone(), upstream.queue.clone());
+        let wish = Wish { is_own: gate.is_some(), gate, queue, fastcgi: None };
+        self.gates.of.insert(group, wish);
+        if let Some(queue) = &upstream.queue
+            && upstream.servers.iter().all(|server| server.max_conns == 0)
+        {
+            self.diagnostics.push(
+                *Diagnostic::warning("\"queue\" has nobody wait, as no server of its \"upstream\" has \"max_conns\"")
+                    .at(queue.span)
+                    .help("write \"max_conns=N\" behind each server, or \"larder_gate N;\" in place of \"queue\""),
+            );
+        }
     }
 
     /// Notes what a location says that asks a group. Returns how its requests go through the gate.
@@ -54,9 +77,18 @@ impl Builder {
         let class: Option<Text> = self.maybe(settings.gating.class.as_ref());
         let Some(group) = group else { return Gating { passes: false, class } };
         let said = settings.gating.gate.clone();
-        let wish = self.gates.0.entry(group).or_default();
+        let wish = self.gates.of.entry(group).or_default();
         let is_everywhere =
             |said: &At<model::Gate>| http.settings.gating.gate.as_ref().is_some_and(|of| of.span == said.span);
+        match (&said, wish.own()) {
+            (Some(said), Some(own)) if said.value.limit != GateLimit::Off => {
+                if wish.gate.as_ref().is_none_or(|gate| gate.value != said.value) {
+                    self.gates.unheard.insert(said.span, (group, own));
+                }
+            }
+            (Some(said), _) => drop(self.gates.heard.insert(said.span)),
+            (None, _) => {}
+        }
         let mut conflict = None;
         let passes = match (said, &wish.gate) {
             (Some(said), _) if said.value.limit == GateLimit::Off => !is_everywhere(&said) && wish.queue.is_none(),
@@ -98,25 +130,36 @@ impl Builder {
     /// Makes the gates, and returns those that were there before, with the rules that hold now.
     pub fn make_gates(&mut self, material: &Material) -> Changes {
         let mut changes = Changes::new();
-        for (at, wish) in std::mem::take(&mut self.gates.0) {
-            let group = Arc::clone(&self.site.origins.groups[at]);
-            let Some(rules) = self.rules_of(&group, &wish, material) else { continue };
+        let Wishes { mut of, heard, unheard } = std::mem::take(&mut self.gates);
+        for (said, (group, own)) in unheard.into_iter().filter(|(said, _)| !heard.contains(said)) {
+            let name = self.site.origins.groups[group].name();
+            self.diagnostics.push(
+                *Diagnostic::warning(format!("this \"larder_gate\" says nothing: \"upstream {name}\" says who waits"))
+                    .at(said)
+                    .related(own, "which holds")
+                    .help("leave one of them out; \"larder_gate off;\" lets the requests of a location pass by"),
+            );
+        }
+        for (at, group) in self.site.origins.groups.clone().into_iter().enumerate() {
+            let rules = of.remove(&at).and_then(|wish| self.rules_of(&group, &wish, material));
             let name = self.groups.iter().find(|(_, of)| Arc::ptr_eq(of, &group)).map(|(name, _)| name);
             let before = name.and_then(|name| self.groups_before.get(name)).and_then(|group| group.gate()).cloned();
-            group.set_gate(match before {
-                Some(gate) => {
+            match (before, rules) {
+                (Some(gate), Some(rules)) => {
                     changes.push((Arc::clone(&gate), rules));
-                    gate
+                    group.set_gate(gate);
                 }
-                None => Gate::new(rules),
-            });
+                (Some(gate), None) => changes.push((gate, Rules::OPEN)),
+                (None, Some(rules)) => group.set_gate(Gate::new(rules)),
+                (None, None) => {}
+            }
         }
         changes
     }
 
     fn rules_of(&mut self, group: &Group, wish: &Wish, material: &Material) -> Option<Rules> {
-        if let Some(queue) = wish.queue {
-            return Some(rules(Limit::Servers, queue.most, Some(queue.timeout)));
+        if let Some(queue) = &wish.queue {
+            return Some(rules(Limit::Servers, queue.value.most, Some(queue.value.timeout)));
         }
         let (gate, span, is_said) = match (&wish.gate, wish.fastcgi) {
             (Some(gate), _) => (gate.value, gate.span, true),
