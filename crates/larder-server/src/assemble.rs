@@ -12,7 +12,7 @@ mod tags;
 mod tls;
 mod vcl;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -76,8 +76,19 @@ impl Keeping {
     }
 }
 
-/// Errors in a configuration that has been loaded, then notices that are worth knowing.
-pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+/// What [`check`] finds.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// What keeps the configuration from being served.
+    pub errors: Vec<Diagnostic>,
+    /// What is worth knowing.
+    pub notices: Vec<Diagnostic>,
+    /// The groups of origins, and whether each has a gate.
+    pub gates: BTreeMap<String, bool>,
+}
+
+/// Checks a configuration that has been loaded.
+pub fn check(config: &Config, material: &Material) -> Checked {
     let mut keeping = Keeping::default();
     let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.build(config, material, &mut keeping);
@@ -88,7 +99,12 @@ pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diag
             found.push(diagnostic);
         }
     }
-    found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
+    let (errors, notices) = found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+    let mut gates = BTreeMap::new();
+    for group in &builder.site.origins.groups {
+        *gates.entry(group.name().to_owned()).or_default() |= group.gate().is_some();
+    }
+    Checked { errors, notices, gates }
 }
 
 /// Builds the running parts; zones of the same name are taken from `keeping` with their contents.

@@ -86,7 +86,7 @@ mod worker_thread;
 pub mod xid;
 mod zones;
 
-pub use assemble::check;
+pub use assemble::{Checked, check};
 pub use logs::LogFiles;
 pub use material::{FpmPool, Material};
 pub use pressure::{Group as MemoryGroup, has_little_memory};

@@ -23,6 +23,8 @@ pub struct Material {
 pub struct FpmPool {
     /// Where it listens.
     pub listen: Address,
+    /// Links to it that are made when it is started.
+    pub links: Vec<PathBuf>,
     /// `pm.max_children`.
     pub children: u32,
     /// Its name and file.

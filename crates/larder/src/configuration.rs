@@ -1,6 +1,6 @@
 //! Loading a configuration: files, the parser, the server's own checks, and the built-in places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
@@ -47,6 +47,8 @@ pub struct Configuration {
     pub material: Material,
     /// Warnings and notices for the operator.
     pub notices: Vec<Diagnostic>,
+    /// The groups of origins, and whether each has a gate.
+    gates: BTreeMap<String, bool>,
     /// Inode and time of the files, if they were read from disk.
     stamps: HashMap<PathBuf, Stamp>,
 }
@@ -204,6 +206,17 @@ impl Configuration {
         text
     }
 
+    /// The same, and what is no more as it was `before`.
+    pub fn rendered_changes(&self, before: &Configuration) -> String {
+        let mut text = self.rendered_notices(NoEffect::Counted);
+        for (name, _) in self.gates.iter().filter(|(name, has)| !**has && before.gates.get(*name) == Some(&true)) {
+            text.push_str(&format!(
+                "larder: [notice] \"{name}\" has no gate any more: all requests go to it at once\n"
+            ));
+        }
+        text
+    }
+
     fn load(
         surroundings: Surroundings,
         loader: &mut dyn Loader,
@@ -230,14 +243,15 @@ impl Configuration {
             notices.extend(said);
         }
         fpm_pools::read(&config, loader, &mut sources, &mut material);
-        let (errors, more) = serving::check(&config, &material);
-        if !errors.is_empty() {
-            return Err(Rejected::of(&errors, &sources));
+        let checked = serving::check(&config, &material);
+        if !checked.errors.is_empty() {
+            return Err(Rejected::of(&checked.errors, &sources));
         }
-        notices.extend(more);
+        notices.extend(checked.notices);
         notices.extend(notices_about(&config, surroundings.is_root));
         fill_in(&mut config, &surroundings);
-        Ok(Configuration { config, sources, surroundings, material, notices, stamps: HashMap::new() })
+        let gates = checked.gates;
+        Ok(Configuration { config, sources, surroundings, material, notices, gates, stamps: HashMap::new() })
     }
 }
 

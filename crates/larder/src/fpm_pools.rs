@@ -1,5 +1,7 @@
 //! The pools of php-fpm on this machine, for `larder_gate auto`: what packages have, read as the configuration is.
 
+use std::path::{Path, PathBuf};
+
 use larder_conf::model::Config;
 use larder_conf::{Loader, Sources};
 use larder_origin::Address;
@@ -22,12 +24,49 @@ pub fn read(config: &Config, loader: &mut dyn Loader, sources: &mut Sources, mat
         for file in files.into_iter().take(FILES_MAX) {
             let bytes = loader.read(&file);
             if let Ok(bytes) = &bytes {
-                found.extend(pools::parse(&file, &String::from_utf8_lossy(bytes)).pools.iter().filter_map(known));
+                found.extend(pools::parse(&file, &String::from_utf8_lossy(bytes)).pools);
             }
             material.add(file, bytes);
         }
     }
-    material.set_pools(found);
+    let newest = newest(&found);
+    let with_link = |pool: &Pool| {
+        let mut known = known(pool)?;
+        if Some(&pool.file) == newest.as_ref() && pool.name == USUAL_NAME {
+            known.links.push(USUAL_LINK.into());
+        }
+        Some(known)
+    };
+    material.set_pools(found.iter().filter_map(with_link).collect());
+}
+
+/// The link that Debian's packages make beside their sockets, when a php-fpm starts.
+const USUAL_LINK: &str = "/run/php/php-fpm.sock";
+/// The pool that packages have.
+const USUAL_NAME: &str = "www";
+
+/// The file of the pool that [`USUAL_LINK`] will lead to: what `/etc/alternatives` has from the last time, or else the newest
+/// version, as update-alternatives has it.
+///
+/// Source: `php-fpm-socket-helper` of Debian's php-common.
+fn newest(pools: &[Pool]) -> Option<PathBuf> {
+    let usual = || pools.iter().filter(|pool| pool.name == USUAL_NAME);
+    let chosen = std::fs::read_link("/etc/alternatives/php-fpm.sock").ok();
+    let is_chosen = |pool: &&Pool| chosen.as_ref().is_some_and(|chosen| is_at(pool, chosen));
+    let by_version =
+        || usual().filter_map(|pool| Some((version(&pool.file)?, pool))).max_by_key(|(version, _)| *version);
+    usual().find(is_chosen).or_else(|| by_version().map(|(_, pool)| pool)).map(|pool| pool.file.clone())
+}
+
+fn is_at(pool: &Pool, socket: &Path) -> bool {
+    matches!(pool.listen(), Some(fpm::Address::Unix(own)) if own == socket)
+}
+
+/// The version in `/etc/php/8.2/fpm/pool.d/www.conf`.
+fn version(file: &Path) -> Option<(u32, u32)> {
+    let name = file.strip_prefix("/etc/php").ok()?.components().next()?.as_os_str().to_str()?;
+    let (major, minor) = name.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// How many pool files are read of each place.
@@ -40,7 +79,7 @@ fn known(pool: &Pool) -> Option<FpmPool> {
         fpm::Address::Tcp(address) => Address::Tcp(address),
     };
     let children = u32::try_from(pool.children_max()?).ok()?;
-    Some(FpmPool { listen, children, shown: pool.shown() })
+    Some(FpmPool { listen, links: Vec::new(), children, shown: pool.shown() })
 }
 
 #[cfg(test)]
@@ -98,6 +137,21 @@ mod tests {
                 None => assert!(notices.is_empty(), "{site}: {notices:?}"),
             }
         }
+    }
+
+    #[test]
+    fn the_link_of_debian_leads_to_the_newest_version() {
+        let pool = |file: &str| pools::parse(Path::new(file), "[www]\nlisten = /run/php.sock").pools.remove(0);
+        let files =
+            ["/etc/php/8.4/fpm/pool.d/www.conf", "/etc/php/8.10/fpm/pool.d/www.conf", "/etc/php-fpm.d/www.conf"];
+        for (files, expected) in [(&files[..], Some(files[1])), (&files[..1], Some(files[0])), (&files[2..], None)] {
+            let pools: Vec<Pool> = files.iter().map(|file| pool(file)).collect();
+            assert_eq!(newest(&pools), expected.map(PathBuf::from));
+        }
+        let here = "server { location / { fastcgi_pass unix:/run/php/php-fpm.sock; } }";
+        let notices = load(here, "[www]\nlisten = /nowhere/php.sock\npm.max_children = 5\n").notices;
+        let has_link = Path::new(USUAL_LINK).symlink_metadata().is_ok();
+        assert_eq!(notices.len(), usize::from(!has_link), "{notices:?}");
     }
 
     #[test]

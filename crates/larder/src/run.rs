@@ -9,7 +9,6 @@ use crate::configuration::{Configuration, Surroundings};
 use crate::daemon::{self, Waiting};
 use crate::inherit::{self, Inherited};
 use crate::invocation::Invocation;
-use crate::log::Log;
 use crate::logs;
 use crate::paths::Paths;
 use crate::single;
@@ -38,6 +37,8 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
         }
     };
     let is_daemon = configuration.config.main.daemon;
+    // Written when the logs of the configuration are open.
+    let mut notices = configuration.rendered_notices(NoEffect::Counted);
     let (waiting, inherited) = match caller {
         Caller::Outside if is_daemon => {
             // The supervisor reads the configuration again, and reports everything about it.
@@ -46,27 +47,26 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
                 ExitCode::FAILURE
             });
         }
-        Caller::Outside => (None, from_systemd(&configuration, &log)),
-        Caller::Front(waiting) => (Some(waiting), from_systemd(&configuration, &log)),
+        Caller::Outside => (None, from_systemd(&configuration, &mut notices)),
+        Caller::Front(waiting) => (Some(waiting), from_systemd(&configuration, &mut notices)),
         Caller::Predecessor(inherited) => (None, Some(inherited)),
     };
-    log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
     match configuration.config.main.master_process {
-        true => supervise::run(configuration, log, Beginning { invocation, is_daemon, waiting, inherited }),
-        false => single::run(configuration, log, waiting, inherited),
+        true => supervise::run(configuration, log, Beginning { invocation, is_daemon, waiting, inherited, notices }),
+        false => single::run(configuration, log, single::Beginning { waiting, inherited, notices }),
     }
 }
 
 /// The sockets that systemd passes. Those that no `listen` names are closed again.
-fn from_systemd(configuration: &Configuration, log: &Log) -> Option<Inherited> {
+fn from_systemd(configuration: &Configuration, notices: &mut String) -> Option<Inherited> {
     let inherited = inherit::take_from_systemd()?;
     let plans = sockets::plan(&configuration.config);
     let unnamed = |listener: &&Listener| !plans.iter().any(|plan| plan.address == *listener.address());
     for listener in inherited.listeners.iter().filter(unnamed) {
-        let message = format!(
-            "systemd passes the socket {listener}, which no \"listen\" names: write one, or take its ListenStream= away"
-        );
-        log.write(LogLevel::Warn, &message);
+        notices.push_str(&format!(
+            "larder: [warn] systemd passes the socket {listener}, which no \"listen\" names: write one, or take its \
+             ListenStream= away\n"
+        ));
     }
     Some(inherited)
 }

@@ -22,10 +22,20 @@ use crate::tell_socket::TellSocket;
 use crate::transaction_log;
 use crate::upgrade::Neighbours;
 
+/// What the process begins with.
+pub struct Beginning {
+    /// Who waits until it serves.
+    pub waiting: Option<Waiting>,
+    /// Sockets that are open already.
+    pub inherited: Option<Inherited>,
+    /// What is to be told of the configuration.
+    pub notices: String,
+}
+
 /// Serves until told to end.
-pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>, inherited: Option<Inherited>) -> ExitCode {
+pub fn run(configuration: Configuration, mut log: Log, beginning: Beginning) -> ExitCode {
     let outcome = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(serve(configuration, &log, waiting, inherited)),
+        Ok(runtime) => runtime.block_on(serve(configuration, &mut log, beginning)),
         Err(error) => Err(CallFailed::new("epoll_create", error).into()),
     };
     match outcome {
@@ -37,14 +47,10 @@ pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>, inh
     }
 }
 
-async fn serve(
-    configuration: Configuration,
-    log: &Log,
-    waiting: Option<Waiting>,
-    inherited: Option<Inherited>,
-) -> Result<(), StartError> {
+async fn serve(configuration: Configuration, log: &mut Log, beginning: Beginning) -> Result<(), StartError> {
+    let Beginning { waiting, inherited, notices } = beginning;
     let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
-    let mut single = Single::start(configuration, log, inherited).await?;
+    let mut single = Single::start(configuration, log, inherited, &notices).await?;
     single.pid_file = Some(PidFile::write(&single.generation.configuration.pid_path())?);
     if let Some(waiting) = waiting {
         waiting.tell()?;
@@ -81,8 +87,9 @@ struct Single {
 impl Single {
     async fn start(
         configuration: Configuration,
-        log: &Log,
+        log: &mut Log,
         inherited: Option<Inherited>,
+        notices: &str,
     ) -> Result<Single, StartError> {
         if let Err(error) = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile) {
             log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
@@ -90,7 +97,15 @@ impl Single {
         let workers = generation::worker_count(&configuration);
         let (held, predecessor) = inherited.map_or((Vec::new(), None), |it| (it.listeners, it.predecessor));
         let neighbours = Neighbours { predecessor, successor: None };
-        let generation = Generation::open(configuration, workers, &held, log).await?;
+        let generation = match Generation::open(configuration, workers, &held, log).await {
+            Ok(generation) => generation,
+            Err(failure) => {
+                log.write_rendered(notices);
+                return Err(failure);
+            }
+        };
+        log.redirect(generation.sinks());
+        log.write_rendered(notices);
         let configuration = &generation.configuration;
         if let Some(folder) = &configuration.config.main.working_directory {
             std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;
@@ -154,6 +169,7 @@ impl Single {
         if let Err(error) = limits::follow(&self.generation.configuration.config.main, &configuration.config.main) {
             self.log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
         }
+        self.log.write_rendered(&configuration.rendered_changes(&self.generation.configuration));
         let generation = Generation::open(configuration, self.workers, &self.generation.listeners, &self.log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;

@@ -15,7 +15,6 @@ use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use crate::ask_socket;
-use crate::cli::NoEffect;
 use crate::configuration::Configuration;
 use crate::control::{ControlError, Message};
 use crate::daemon::Waiting;
@@ -43,6 +42,8 @@ pub struct Beginning {
     pub waiting: Option<Waiting>,
     /// The sockets of the process that it replaces.
     pub inherited: Option<Inherited>,
+    /// What is to be told of the configuration.
+    pub notices: String,
 }
 
 /// Supervises a serving process until told to end.
@@ -57,18 +58,22 @@ pub fn run(configuration: Configuration, log: Log, beginning: Beginning) -> Exit
     runtime.block_on(supervise(configuration, log, beginning))
 }
 
-async fn supervise(configuration: Configuration, log: Log, beginning: Beginning) -> ExitCode {
+async fn supervise(configuration: Configuration, mut log: Log, mut beginning: Beginning) -> ExitCode {
     let signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error).into());
+    let notices = std::mem::take(&mut beginning.notices);
     let started = match signals {
         Ok(signals) => Supervisor::start(configuration, &log, beginning).await.map(|it| (it, signals)),
         Err(failure) => Err(failure),
     };
     match started {
         Ok((mut supervisor, mut signals)) => {
+            log.redirect(supervisor.current.sinks());
+            log.write_rendered(&notices);
             supervisor.log = log;
             supervisor.run(&mut signals).await
         }
         Err(failure) => {
+            log.write_rendered(&notices);
             log.write_rendered(&failure.rendered());
             ExitCode::FAILURE
         }
@@ -141,7 +146,7 @@ impl Supervisor {
             log.write(LogLevel::Alert, &failure.to_string());
         }
         let workers = generation::worker_count(&configuration);
-        let Beginning { invocation, is_daemon, waiting, inherited } = beginning;
+        let Beginning { invocation, is_daemon, waiting, inherited, notices: _ } = beginning;
         let (held, predecessor) = inherited.map_or((Vec::new(), None), |it| (it.listeners, it.predecessor));
         let current = Generation::open(configuration, workers, &held, log).await?;
         Ok(Supervisor {
@@ -166,7 +171,6 @@ impl Supervisor {
     }
 
     async fn run(&mut self, signals: &mut Signals) -> ExitCode {
-        self.log.redirect(self.current.sinks());
         let configuration = &self.current.configuration;
         self.log_socket = transaction_log::listen(&configuration.config, &configuration.pid_path(), &self.log);
         self.ask_socket = ask_socket::listen(&configuration.pid_path(), &self.log);
@@ -366,7 +370,7 @@ impl Supervisor {
         if let Err(error) = limits::follow(&self.current.configuration.config.main, &configuration.config.main) {
             self.log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
         }
-        self.log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
+        self.log.write_rendered(&configuration.rendered_changes(&self.current.configuration));
         let generation = Generation::open(configuration, self.workers, &self.current.listeners, &self.log).await?;
         if generation::worker_count(&generation.configuration) != self.workers {
             self.log.write(LogLevel::Warn, "a new \"worker_processes\" takes effect when larder is started again");

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::thread;
 
-use larder_testkit::{Answer, Client, Origin, Response, text_of};
+use larder_testkit::{Answer, Client, Origin, Response, Signal, text_of};
 use serde_json::Value;
 
 use crate::site::{Setup, Site, cached, eventually, get, text};
@@ -328,6 +328,28 @@ fn a_gate_that_a_reload_takes_away_lets_all_in() {
     assert!(origin.wait_for(3), "all are in");
     drop(held);
     assert!(clients.iter_mut().all(|client| response(client).status == 200));
+}
+
+#[test]
+fn notices_are_in_the_log_of_the_configuration_at_the_start_and_at_a_reload() {
+    for mode in ["on", "off"] {
+        let text = |gate: &str| {
+            format!(
+                "daemon off; master_process {mode}; pcre_jit on; pid nginx.pid; error_log other.log info; events {{}}
+                 http {{ access_log off; upstream app {{ server 127.0.0.1:1; {gate} }}
+                 server {{ listen 127.0.0.1:{{PORT}}; location / {{ proxy_pass http://app; }} }} }}"
+            )
+        };
+        let setup = Setup::new();
+        setup.write_raw(&text("larder_gate 1;"));
+        let site = setup.start_as_written();
+        let notice = "[notice] one directive has no effect";
+        site.wait_for_text("other.log", "one directive has no effect");
+        assert_eq!(site.count_in_log(notice), 0, "{mode}");
+        site.setup().write_raw(&text(""));
+        site.signal(Signal::Hup);
+        site.wait_for_text("other.log", "\"app\" has no gate any more: all requests go to it at once");
+    }
 }
 
 #[test]

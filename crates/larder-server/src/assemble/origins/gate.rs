@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,8 +232,8 @@ fn children_of(group: &Group, pools: &[FpmPool]) -> Result<(u32, String), String
 fn is_at(pool: &FpmPool, server: &Server) -> bool {
     match (&pool.listen, &server.address) {
         (Address::Unix(own), Address::Unix(asked)) => {
-            let follow = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-            own == asked || follow(own) == follow(asked)
+            let is_link = || pool.links.contains(&followed(asked)) && asked.symlink_metadata().is_err();
+            own == asked || followed(own) == followed(asked) || is_link()
         }
         (Address::Tcp(own), Address::Tcp(asked)) => {
             let is_all = own.ip().is_unspecified() && is_loopback(asked.ip());
@@ -240,6 +241,14 @@ fn is_at(pool: &FpmPool, server: &Server) -> bool {
         }
         (Address::Unix(_), Address::Tcp(_)) | (Address::Tcp(_), Address::Unix(_)) => false,
     }
+}
+
+/// The file that a path leads to, if it is there. `/var/run` is `/run` also before php-fpm has made its folder there.
+fn followed(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| match path.strip_prefix("/var/run") {
+        Ok(rest) => Path::new("/run").join(rest),
+        Err(_) => path.to_owned(),
+    })
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
@@ -257,12 +266,31 @@ mod tests {
             Ok(address) => Address::Tcp(address),
             Err(_) => Address::Unix(listen.into()),
         };
-        FpmPool { listen, children, shown: format!("pool of {children}") }
+        FpmPool { listen, links: Vec::new(), children, shown: format!("pool of {children}") }
     }
 
     fn children(servers: &[Server], pools: &[FpmPool]) -> Result<u32, String> {
         let group = Group::new("php", servers.to_vec(), Balance::RoundRobin, Keepalive::NONE);
         children_of(&group, pools).map(|(children, _)| children)
+    }
+
+    #[test]
+    fn a_link_that_is_not_there_yet_leads_where_it_will() {
+        let unix = |path: &str| Server::new(Address::Unix(path.into()));
+        let links = vec![PathBuf::from("/run/none/php-fpm.sock")];
+        let pools = [pool("/run/none/php8.1.sock", 3), FpmPool { links, ..pool("/run/none/php8.2.sock", 5) }];
+        for (asked, expected) in [
+            ("/run/none/php-fpm.sock", Some(5)),
+            ("/var/run/none/php-fpm.sock", Some(5)),
+            ("/var/run/none/php8.1.sock", Some(3)),
+            ("/run/none/other.sock", None),
+        ] {
+            assert_eq!(children(&[unix(asked)], &pools).ok(), expected, "{asked}");
+        }
+        // One that is there leads elsewhere.
+        let there = std::env::current_exe().unwrap();
+        let pools = [FpmPool { links: vec![there.canonicalize().unwrap()], ..pool("/run/none/php.sock", 5) }];
+        assert!(children(&[unix(there.to_str().unwrap())], &pools).is_err());
     }
 
     #[test]
