@@ -78,6 +78,8 @@ pub struct Asks {
     pub class: Class,
     /// Whether it passes by, so that it neither waits nor counts.
     pub passes: bool,
+    /// Whether it is refused where it would have to wait.
+    pub is_refused: bool,
     /// How many may wait, and how long, in place of what the gate says; an overflow of these is no [`Refusal`], but no
     /// live origin.
     pub own: Option<Queueing>,
@@ -101,7 +103,7 @@ impl Asks {
 
 impl Default for Asks {
     fn default() -> Self {
-        Asks { class: Class::NORMAL, passes: false, own: None }
+        Asks { class: Class::NORMAL, passes: false, is_refused: false, own: None }
     }
 }
 
@@ -123,6 +125,8 @@ pub enum Why {
     Displaced,
     /// It has waited as long as it might.
     Expired,
+    /// It asks for the page that tells of such a refusal.
+    Again,
 }
 
 impl fmt::Display for Refusal {
@@ -131,6 +135,7 @@ impl fmt::Display for Refusal {
             Why::Full => "found as many as may wait at the gate",
             Why::Displaced => "gave up its place at the gate to a request of a better class",
             Why::Expired => "waited at the gate as long as it might",
+            Why::Again => "has its error page behind a gate, too, where it does not wait again",
         })
     }
 }
@@ -253,6 +258,10 @@ impl Gate {
             drop(state);
             return Ok(Entry::In(Slot::new(self, came, asks.lingers(silence), now)));
         }
+        if asks.is_refused {
+            state.counts.refused += 1;
+            return Err(state.refusal(Why::Again));
+        }
         let mut displaced = Woken::default();
         if !state.has_room(asks.own) {
             let Some(call) = state.line.make_room(asks.class) else {
@@ -297,9 +306,9 @@ impl Gate {
         let (call, since) = match slot.place.take() {
             Some(place) => place,
             None => {
-                if !state.has_room(asks.own) {
+                if asks.is_refused || !state.has_room(asks.own) {
                     state.counts.refused += 1;
-                    let refusal = state.refusal(Why::Full);
+                    let refusal = state.refusal(if asks.is_refused { Why::Again } else { Why::Full });
                     slot.give_back(&mut state);
                     let called = state.call_next(now);
                     drop(state);

@@ -62,6 +62,8 @@ pub struct Way {
     pub alias_takes_uri: bool,
     /// Whether this is the request of an `error_page`.
     pub error_page: bool,
+    /// Whether a gate has refused it: its error page waits at none.
+    pub is_refused: bool,
     /// The status that the `error_page` keeps or sets.
     pub error_status: Option<u16>,
     /// How many times a policy has restarted the request, at most [`RESTARTS_MAX`](super::RESTARTS_MAX).
@@ -217,7 +219,13 @@ impl Request {
             location: self.location,
             method: Method::Get,
             host: self.host.clone(),
-            way: Way { uri_changed: true, internal: true, url: Some(url(&uri, &args)), ..Way::default() },
+            way: Way {
+                uri_changed: true,
+                internal: true,
+                url: Some(url(&uri, &args)),
+                is_refused: self.way.is_refused,
+                ..Way::default()
+            },
             uri,
             args,
             body: match &self.body {

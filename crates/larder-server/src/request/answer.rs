@@ -50,6 +50,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
         (_, FetchError::Body(_)) => status::INTERNAL_SERVER_ERROR,
         (_, FetchError::Gate(refusal)) => {
             ex.upstream.cache_detail = Cause::Gate;
+            ex.request.way.is_refused = true;
             let seconds = refusal.retry_after.as_secs() + u64::from(refusal.retry_after.subsec_nanos() > 0);
             ex.reply.fields.set("Retry-After", seconds.to_string().as_bytes());
             status::SERVICE_UNAVAILABLE

@@ -16,7 +16,8 @@ pub fn asks(backend: &Backend, group: &Group, ex: &mut Exchange, cx: &Cx) -> Ask
         return Asks::default();
     }
     let (class, _) = class(backend, ex, cx);
-    Asks { class, passes: backend.gating.passes || ex.request.nested.holds_slot, own: None }
+    let passes = backend.gating.passes || ex.request.nested.holds_slot;
+    Asks { class, passes, is_refused: ex.request.way.is_refused, own: None }
 }
 
 /// Whether a request that nobody waits for may come to the group that is asked.

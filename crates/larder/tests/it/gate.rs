@@ -23,6 +23,7 @@ const SITE: &str = "
         }
         location /by-page { proxy_pass http://app; proxy_read_timeout 1h; error_page 503 @later; }
         location @later { return 503 later; }
+        location /by-app { proxy_pass http://app; proxy_read_timeout 1h; error_page 503 /sorry; }
         location /secret { auth_request /cached/auth; proxy_pass http://{ORIGIN}; }
         location /by/ { larder_gate off; proxy_pass http://app; }
         location /api { larder_status; }
@@ -157,6 +158,23 @@ fn who_has_waited_long_enough_is_told_to_come_again() {
     drop(held);
     assert_eq!(response(&mut first).status, 200);
     assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn an_error_page_behind_the_same_gate_does_not_wait_again() {
+    let origin = Origin::start().unwrap();
+    let held = origin.hold("/first");
+    let site = start(&origin, "larder_gate 1 timeout=20ms;", "");
+    let mut first = send(&site, "/first", "");
+    assert!(origin.wait_for(1));
+    let refused = site.get("/by-app");
+    assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
+    site.wait_for_log("has its error page behind a gate, too, where it does not wait again");
+    let told = &gate(&site)["gate"];
+    assert_eq!((&told["expired"], &told["refused"]), (&1.into(), &1.into()));
+    drop(held);
+    assert_eq!(response(&mut first).status, 200);
+    assert_eq!(text(&site.get("/by-app")), "page");
 }
 
 #[test]
