@@ -45,5 +45,10 @@ ignored argument _hsenc _hsmi __hssc __hstc __hsfp hsCtaTracking _ke _kx s_kwcid
 ignored argument pk_campaign pk_kwd pk_keyword pk_source pk_medium pk_content pk_cid piwik_campaign piwik_kwd mtm_*
 ignored argument matomo_campaign matomo_kwd
 
-# Where the origin is short of workers, programs come last.
-last agent bot crawl spider slurp facebookexternalhit headless scrapy python-requests curl wget
+# Where the origin is short of workers, who has a session, a login or a cart comes first, and programs come last: most
+# say in User-Agent where they are explained. A telephone is called CUBOT.
+first cookie PHPSESSID JSESSIONID sessionid connect.sid laravel_session MoodleSession* SESS* SSESS* session-*
+first cookie wordpress_logged_in_* wordpress_sec_* wp_woocommerce_session_* woocommerce_items_in_cart edd_items_in_cart
+first cookie fe_typo_user be_typo_user joomla_user_state PrestaShop-* X-Magento-Vary mage-cache-sessid sw-states
+last agent bot/ bot- googlebot +http crawl spider slurp facebookexternalhit meta-externalagent headless scrapy
+last agent python-requests curl/ wget/

@@ -10,5 +10,4 @@ personal cookie edd_* wp_edd_*
 personal path /checkout /purchase-confirmation /purchase-history /transaction-failed /edd-api
 personal argument edd_action edd-listener edd-api eddfile payment-mode payment_key download_key
 
-first cookie edd_items_in_cart
 first path /checkout

@@ -11,6 +11,5 @@ personal path /cart /basket /checkout /my-account /order-pay /order-received /lo
 personal argument add-to-cart remove_item undo_item removed_item wc-ajax wc-api order_again pay_for_order download_file
 personal field Cart-Token Nonce
 
-first cookie wp_woocommerce_session_* woocommerce_items_in_cart
 first path /order-pay /order-received
 first argument wc-ajax add-to-cart

@@ -41,7 +41,6 @@ static 30d /wp-content/plugins/*.svg /wp-content/plugins/*.webp /wp-content/plug
 static 30d /wp-includes/*.css /wp-includes/*.js /wp-includes/*.png /wp-includes/*.gif /wp-includes/*.svg
 static 30d /wp-includes/*.woff /wp-includes/*.woff2
 
-first cookie wordpress_logged_in_*
 first path /wp-login /checkout /cart
 last path /wp-cron /xmlrpc /feed
 

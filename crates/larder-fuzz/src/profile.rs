@@ -31,7 +31,7 @@ pub fn profile(data: &[u8]) {
     if let Standing::Personal(why) = profile.standing(&request, &mut Vec::new()) {
         assert!(!why.to_string().is_empty());
     }
-    let _ = profile.class(&request, &mut Vec::new()).name();
+    let _ = profile.class(&request, &mut Vec::new()).0.name();
     fields.push(b"Cookie", b"=; nobody knows this one");
     let request = Request { fields: &fields, urls: [(b"/", b""), url] };
     if file.find('*').is_none() && !file.contains("nobody") && !file.contains("static") {

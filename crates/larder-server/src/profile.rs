@@ -160,36 +160,49 @@ impl Profile {
         }
     }
 
-    /// Who comes first. Who says to be a program comes last, whatever it asks for.
-    pub fn class(&self, request: &Request<'_>, buffer: &mut Vec<u8>) -> Class {
+    /// Who comes first, and by which part of the request; by none for most. Who says to be a program comes last, whatever it
+    /// asks for.
+    pub fn class(&self, request: &Request<'_>, buffer: &mut Vec<u8>) -> (Class, Option<Part>) {
         let agent = request.fields.get_known(Known::UserAgent).unwrap_or_default();
         let is_named = |says| {
             let mut words = self.agents.iter().map(|at| &self.rows[usize::from(*at)]).filter(|row| row.says == says);
             words.any(|row| contains(agent, row.pattern.start.as_bytes()))
         };
-        match () {
-            () if is_named(Says::Last(Part::Agent)) => Class::Low,
-            () if is_named(Says::First(Part::Agent)) => Class::High,
-            () if self.says(Says::First, request, buffer) => Class::High,
-            () if self.says(Says::Last, request, buffer) => Class::Low,
-            () => Class::Normal,
+        if is_named(Says::Last(Part::Agent)) {
+            return (Class::Low, Some(Part::Agent));
+        }
+        if is_named(Says::First(Part::Agent)) {
+            return (Class::High, Some(Part::Agent));
+        }
+        if let Some(part) = self.says(Says::First, request, buffer) {
+            return (Class::High, Some(part));
+        }
+        match self.says(Says::Last, request, buffer) {
+            Some(part) => (Class::Low, Some(part)),
+            None => (Class::Normal, None),
         }
     }
 
-    /// Whether a row says this of a part of a request.
-    fn says(&self, what: fn(Part) -> Says, request: &Request<'_>, buffer: &mut Vec<u8>) -> bool {
+    /// The part of a request of which a row says this.
+    fn says(&self, what: fn(Part) -> Says, request: &Request<'_>, buffer: &mut Vec<u8>) -> Option<Part> {
         let of_url = |(path, query): (&[u8], &[u8])| {
-            self.path(path).any(|row| row.says == what(Part::Path))
-                || self.argument(query, buffer, |says| says == what(Part::Argument)).is_some()
+            if self.path(path).any(|row| row.says == what(Part::Path)) {
+                return Some(Part::Path);
+            }
+            self.argument(query, buffer, |says| says == what(Part::Argument)).map(|_| Part::Argument)
         };
         let is_cookie = |name: &[u8]| {
             let mut named = self.cookies.of(name.first().copied()).map(|at| &self.rows[at]);
             named.any(|row| row.says == what(Part::Cookie) && is_named(&row.pattern, name))
         };
         let is_field = |row: &ProfileRow| row.says == what(Part::Field) && request.fields.contains(&row.pattern.start);
-        request.urls.into_iter().any(of_url)
-            || cookie_names(request.fields).any(is_cookie)
-            || self.rows.iter().any(is_field)
+        if let Some(part) = request.urls.into_iter().find_map(of_url) {
+            return Some(part);
+        }
+        if cookie_names(request.fields).any(is_cookie) {
+            return Some(Part::Cookie);
+        }
+        self.rows.iter().any(is_field).then_some(Part::Field)
     }
 
     /// Whether an argument of a query is left out of keys.
@@ -675,7 +688,33 @@ mod tests {
             let fields: Fields = fields.iter().copied().collect();
             let (path, query) = url.split_once('?').unwrap_or((url, ""));
             let request = Request { fields: &fields, urls: [(path.as_bytes(), query.as_bytes()), (b"", b"")] };
-            assert_eq!(profile.class(&request, &mut Vec::new()), expected, "{url}");
+            assert_eq!(profile.class(&request, &mut Vec::new()).0, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn on_any_site_a_session_comes_first_and_a_crawler_last() {
+        const CHROME: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120.0.0.0 Safari/537.36";
+        const GOOGLE: &str = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
+        let profile = ours("common");
+        for (cookie, agent, expected) in [
+            ("", CHROME, Class::Normal),
+            ("", "", Class::Normal),
+            ("_ga=GA1.2; _hjSessionUser_1=x; lang=de", CHROME, Class::Normal),
+            ("a=PHPSESSID=1", CHROME, Class::Normal),
+            ("a=1; wordpress_logged_in_0123=me", CHROME, Class::High),
+            ("PHPSESSID=1", CHROME, Class::High),
+            ("SESS0123=1", CHROME, Class::High),
+            ("", GOOGLE, Class::Low),
+            ("", "Googlebot-Image/1.0", Class::Low),
+            ("", "Mozilla/5.0 (compatible; YandexBot/3.0)", Class::Low),
+            ("", "facebookexternalhit/1.1", Class::Low),
+            ("", "Mozilla/5.0 (Linux; Android 9; CUBOT X19) Chrome/96.0", Class::Normal),
+            ("JSESSIONID=1", GOOGLE, Class::Low),
+        ] {
+            let fields: Fields = [("Cookie", cookie), ("User-Agent", agent)].into_iter().collect();
+            let request = Request { fields: &fields, urls: [(b"/", b""), (b"", b"")] };
+            assert_eq!(profile.class(&request, &mut Vec::new()).0, expected, "{cookie} {agent}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the profile of a location says of a request.
 
+use larder_conf::model::Part;
 use larder_http::normalise;
 
 use crate::context::Cx;
@@ -18,7 +19,11 @@ pub fn standing<R>(ex: &mut Exchange, cx: &Cx, read: impl FnOnce(&Profile, Stand
 
 /// Who comes first where origins are scarce.
 pub fn class(ex: &mut Exchange, cx: &Cx) -> Class {
-    let Some(profile) = cx.loc(ex).profile.as_deref() else { return Class::Normal };
+    cx.loc(ex).profile.as_deref().map_or(Class::Normal, |profile| class_by(profile, ex).0)
+}
+
+/// The same by this profile, and the part of the request that says it.
+pub fn class_by(profile: &Profile, ex: &mut Exchange) -> (Class, Option<Part>) {
     let (mut path, mut buffer) = (ex.eval.lend(), ex.eval.lend());
     let class = profile.class(&request(ex, &mut path), &mut buffer);
     ex.eval.take_back(path);

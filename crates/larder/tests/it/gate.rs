@@ -25,6 +25,7 @@ const SITE: &str = "
         location @later { return 503 later; }
         location /by-app { proxy_pass http://app; proxy_read_timeout 1h; error_page 503 /sorry; }
         location /secret { auth_request /cached/auth; proxy_pass http://{ORIGIN}; }
+        location /shop/ { larder_profile woocommerce; proxy_pass http://app; }
         location /by/ { larder_gate off; proxy_pass http://app; }
         location /api { larder_status; }
         location = /metrics { larder_metrics; }
@@ -141,6 +142,23 @@ fn who_finds_the_queue_full_is_refused_and_who_passes_by_is_not() {
     assert_eq!(upstream["queue"], serde_json::json!({ "size": 1, "max_size": 1, "overflows": 1 }));
     drop(held);
     assert_eq!((response(&mut first).status, response(&mut second).status), (200, 200));
+}
+
+#[test]
+fn the_profile_of_a_location_says_who_comes_first() {
+    let origin = Origin::start().unwrap();
+    let site = start(&origin, "larder_gate 1;", "");
+    for (target, expected) in [
+        ("/shop/checkout", "class high, by its path"),
+        ("/shop/?add-to-cart=1", "class high, by an argument"),
+        ("/shop/feed/", "class low, by its path"),
+        ("/shop/", "class normal, by no rule"),
+        ("/checkout", "class normal, by no rule"),
+    ] {
+        let explained = site.setup().larder_words(&["explain", &format!("http://a{target}")]);
+        let explained = text_of(&explained.stdout);
+        assert!(explained.contains(expected), "{target}: {explained}");
+    }
 }
 
 #[test]
