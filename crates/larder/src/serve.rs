@@ -107,6 +107,10 @@ fn prepare(serve: &Serve) -> Result<Prepared, ServeError> {
         scratch: text(scratch.path())?,
         application: site.application.clone(),
         pass: pass.map(|address| address.to_string()),
+        children: match &php {
+            Php::Own(plan) => Some(plan.children),
+            Php::None | Php::Found(_) => None,
+        },
     });
     Ok(Prepared { site, php, text, scratch })
 }
@@ -236,6 +240,7 @@ mod tests {
                         scratch: "/tmp/larder-x",
                         application: application.clone(),
                         pass: pass.map(str::to_owned),
+                        children: Some(5),
                     });
                     let loaded = load(&text).map_err(|rejected| format!("{rejected}\n{text}"));
                     let configuration = loaded.unwrap_or_else(|error| panic!("{error}"));

@@ -19,6 +19,8 @@ pub struct Facts<'a> {
     pub application: Application,
     /// Where PHP is run, as `fastcgi_pass` names it.
     pub pass: Option<String>,
+    /// How many requests it works at, at once, where larder has said that.
+    pub children: Option<u64>,
 }
 
 /// The text of the configuration.
@@ -66,7 +68,8 @@ pub fn write(facts: &Facts<'_>) -> String {
         line(1, "geo $larder_dollar { default \"$\"; }");
     }
     if let Some(pass) = &facts.pass {
-        line(1, &format!("upstream larder_php {{ server {}; }}", quoted(pass)));
+        let gate = facts.children.map_or_else(String::new, |children| format!(" larder_gate {children};"));
+        line(1, &format!("upstream larder_php {{ server {};{gate} }}", quoted(pass)));
         write_cache(facts, &mut line);
     }
     line(1, "server {");
@@ -245,7 +248,22 @@ mod tests {
             scratch: "/tmp/x",
             application,
             pass: pass.map(str::to_owned),
+            children: None,
         })
+    }
+
+    #[test]
+    fn a_php_of_our_own_has_a_gate_as_wide_as_it_has_children() {
+        let facts = |children| Facts {
+            listen: "127.0.0.1:8080".parse().unwrap(),
+            root: "/srv/www",
+            scratch: "/tmp/x",
+            application: Application::Php(vec!["php"]),
+            pass: Some("unix:/tmp/x/php.sock".to_owned()),
+            children,
+        };
+        assert!(write(&facts(Some(7))).contains("larder_php { server \"unix:/tmp/x/php.sock\"; larder_gate 7; }"));
+        assert!(!write(&facts(None)).contains("larder_gate"));
     }
 
     #[test]

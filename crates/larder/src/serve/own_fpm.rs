@@ -23,6 +23,8 @@ pub struct Plan {
     pub program: PathBuf,
     /// Where it will listen.
     pub socket: PathBuf,
+    /// How many requests it works at, at once.
+    pub children: u64,
     /// The path of its configuration. Then: the content.
     conf_file: PathBuf,
     conf: String,
@@ -63,11 +65,13 @@ pub fn plan(root: &Path, scratch: &Path) -> Result<Plan, FpmError> {
     let program = installed().ok_or(FpmError::NotInstalled)?;
     let account = Account::of(root)?;
     let socket = scratch.join("php.sock");
+    let children = memory::php_children(memory::available_bytes());
     Ok(Plan {
         program,
         conf_file: scratch.join("php-fpm.conf"),
-        conf: conf(&account, scratch, &socket, memory::php_children(memory::available_bytes())),
+        conf: conf(&account, scratch, &socket, children),
         socket,
+        children,
         as_root: account == Account::Root,
     })
 }
