@@ -453,6 +453,29 @@ fn a_page_that_is_not_buffered_waits_for_no_fetch_that_waits_for_it() {
     assert_eq!(targets(&origin), ["/page", "/cached/part"]);
 }
 
+#[test]
+fn a_background_fetch_of_what_such_a_page_includes_waits() {
+    let origin = Origin::start().unwrap();
+    let page = html(&long("<!--# include virtual=\"/cached/part\" -->"));
+    origin.answer("/page", page.field("X-Accel-Buffering", "no"));
+    let level = "ssi on; proxy_cache_use_stale updating; proxy_cache_background_update on; proxy_cache_key $uri;";
+    let site = start(&origin, "larder_gate 1 timeout=1h;", level);
+    assert_eq!(cached(&site.get("/cached/part")), "MISS");
+    let held = origin.hold("/page");
+    let mut client = send(&site, "/page", "");
+    assert!(origin.wait_for(2));
+    site.get_until("/cached/part", "the part to expire", |response| cached(response) == "STALE");
+    waits(&site, 0);
+    let expired = || gate(&site)["gate"]["expired"].as_u64().expect("a number");
+    let before = expired();
+    assert_eq!(before, 1, "the page holds the only slot");
+    drop(held);
+    // The page is not read, so that it holds the slot on.
+    eventually("the fetch to give up", || expired() > before);
+    assert_eq!(targets(&origin), ["/cached/part", "/page"]);
+    assert!(text(&response(&mut client)).starts_with("pagetext"));
+}
+
 fn html(text: &str) -> Answer {
     Answer::ok(text).field("Content-Type", "text/html")
 }
