@@ -24,7 +24,8 @@ use super::origin_request::passed_on::Extent;
 use super::plan::{Plan, Storing};
 use super::written_url::{self, By};
 use super::{
-    Step, Synth, answer, early_hints, explained, gate, ignored, origin_request, own_files, part, reasons, refill, resolve,
+    Step, Synth, answer, early_hints, explained, gate, ignored, origin_request, own_files, part, reasons, refill,
+    resolve,
 };
 
 /// A fetch that is under way.

@@ -20,7 +20,7 @@ pub fn asks(backend: &Backend, group: &Group, ex: &mut Exchange, cx: &Cx) -> Ask
         return Asks::default();
     }
     let (class, _) = class(backend, ex, cx);
-    let is_awaited = !matches!(ex.request.nested.purpose, Purpose::Refetch | Purpose::Refill);
+    let is_awaited = !matches!(ex.request.nested.purpose, Purpose::Refetch | Purpose::Refill(_) | Purpose::Read);
     let passes = backend.gating.passes || is_awaited && ex.request.nested.holds_slot;
     Asks { class, passes, is_refused: ex.request.way.is_refused, own: None }
 }
