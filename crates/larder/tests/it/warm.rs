@@ -185,7 +185,10 @@ fn what_is_no_sitemap_is_told_and_nothing_else_happens() {
 #[test]
 fn a_sitemap_may_be_a_file_and_an_escape_in_one_is_not_written_to_a_terminal() {
     let origin = pages(3600);
-    origin.answer("/sitemaps/moved", Answer::status("302 Moved").field("Location", "http://evil.test/\u{1b}[2J"));
+    origin.answer(
+        "/sitemaps/moved",
+        Answer::status("302 Moved").field("Location", "http://evil.test/\u{1b}[2J").body("moved"),
+    );
     let site = start(&origin, "sitemap=http://site.test/static.xml sitemap=http://site.test/sitemaps/moved");
     site.wait_for_log("warmed http://site.test/static.xml: 1 pages of 1 sitemap, 1 fetched in ");
     assert_eq!(cached(&site.get("/of-a-file")), "HIT");
