@@ -30,7 +30,7 @@ impl Zone {
     ///
     /// Which variants there are on disk is known of those that were read: without that all are dropped there.
     pub fn purge_variants(&self, key: &KeyRef<'_>, is_meant: impl Fn(&Object) -> bool, now: Time) -> usize {
-        let Some((entry, unread)) = self.closed(key, now) else { return self.purge(key, now) };
+        let Some((entry, unread)) = self.closed(key, now) else { return self.purge_here(key, now) };
         let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(|object| is_meant(object)).cloned().collect();
         for object in &meant {
             self.shelves().remove_variant(key.bytes(), object, now);
@@ -55,7 +55,7 @@ impl Zone {
         is_meant: impl Fn(&Object) -> bool,
         now: Time,
     ) -> usize {
-        let Some((entry, unread)) = self.closed(key, now) else { return self.purge(key, now) };
+        let Some((entry, unread)) = self.closed(key, now) else { return self.purge_here(key, now) };
         let coming = entry.drop_coming(&is_meant);
         let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(|object| is_meant(object)).cloned().collect();
         for old in &meant {

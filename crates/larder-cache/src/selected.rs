@@ -13,6 +13,7 @@
 //! A purge takes a place in the list of bans, that of an earlier one of the same words. The list has an end, 100,000 in
 //! memory and 10,000 on each disk: beyond it the oldest go, with what was stored before them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use larder_http::Time;
@@ -55,7 +56,7 @@ impl Purge {
         Ok(Self::with_words(selection, how, tag_fields, words))
     }
 
-    fn with_words(selection: Selection, how: How, tag_fields: TagFields, words: String) -> Self {
+    pub(crate) fn with_words(selection: Selection, how: How, tag_fields: TagFields, words: String) -> Self {
         let tags = match &selection {
             Selection::Tags(tags) => tags.iter().map(|tag| TagHash::of(tag)).collect(),
             Selection::All
@@ -176,17 +177,26 @@ impl Zone {
                 | Selection::Url { .. },
                 _,
             ) => {
-                let purge = Arc::new(Purge::new(selection, how, self.tag_fields())?);
-                // From here on it holds; what follows counts, and gives memory back.
-                let number = self.ban(Arc::clone(&purge) as Arc<dyn Condition<Object>>, now);
-                if matches!(purge.selection, Selection::All) {
-                    self.forget_evicted();
-                }
-                let pages = self.visit(&purge, number, now);
-                self.note_purged(pages);
+                let purge = Purge::new(selection, how, self.tag_fields())?;
+                let told = purge.words.clone();
+                let pages = self.purge_by_ban(purge, now);
+                self.tell_words(|| Ok::<_, Infallible>(told));
                 Purged { pages, is_also_on_disk: has_disks, is_removal: false }
             }
         })
+    }
+
+    /// Bans what a purge means, and visits the pages that are in memory. Returns how many it has met there.
+    pub(crate) fn purge_by_ban(self: &Arc<Self>, purge: Purge, now: Time) -> usize {
+        let purge = Arc::new(purge);
+        // From here on it holds; what follows counts, and gives memory back.
+        let number = self.ban_here(Arc::clone(&purge) as Arc<dyn Condition<Object>>, now);
+        if matches!(purge.selection, Selection::All) {
+            self.forget_evicted();
+        }
+        let pages = self.visit(&purge, number, now);
+        self.note_purged(pages);
+        pages
     }
 
     /// Has nothing that was evicted until now count as wanted.

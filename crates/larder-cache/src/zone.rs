@@ -20,6 +20,7 @@ use crate::entry::{Entry, Peek, each};
 use crate::key::{KeyRef, of_part, page_hash};
 use crate::memory::Memory;
 use crate::object::{Home, Object};
+use crate::others::Others;
 use crate::remembered::{Refusal, Remembered};
 use crate::shelves::{self, Shelves};
 use crate::stamps::{Moment, Stamps};
@@ -60,6 +61,8 @@ pub struct Zone {
     tag_fields: ArcSwap<TagFields>,
     /// Who is told of purged pages.
     pub(crate) watcher: RwLock<Option<Arc<dyn Watcher>>>,
+    /// Who tells other caches of purges.
+    pub(crate) others: RwLock<Option<Arc<dyn Others>>>,
     pub(crate) counts: SharedCounts,
     /// Its part of the memory.
     tally: Arc<Tally>,
@@ -111,6 +114,7 @@ impl Zone {
             read_ban: OnceLock::new(),
             tag_fields: ArcSwap::default(),
             watcher: RwLock::default(),
+            others: RwLock::default(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
             workers: Mutex::default(),
@@ -208,9 +212,8 @@ impl Zone {
         self.purge_alone(key, now) + self.purge_alone(&KeyRef::new(&of_part(key.bytes())), now)
     }
 
-    /// Drops every variant of a key from memory and disk, and the part of it that is kept alone, and returns their number. A
-    /// running fetch will not be stored.
-    pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
+    /// [`purge`](Self::purge), of which other caches are not told.
+    pub(crate) fn purge_here(&self, key: &KeyRef<'_>, now: Time) -> usize {
         // The entry is held, as its pages know their URLs by it.
         let entry = self.is_watched().then(|| self.entry_there(key)).flatten();
         let watched = entry.as_ref().map_or_else(Vec::new, |entry| self.watched_of(entry));
@@ -234,12 +237,8 @@ impl Zone {
         variants
     }
 
-    /// Drops every key that begins with `prefix`, from memory and disk, and returns how many variants were in memory. A
-    /// running fetch will not be stored.
-    ///
-    /// It visits every entry in memory, so do not call it on a worker's thread. Pages on disk are hidden at once, and
-    /// dropped when they are read.
-    pub fn purge_prefix(&self, prefix: &[u8], now: Time) -> usize {
+    /// [`purge_prefix`](Self::purge_prefix), of which other caches are not told.
+    pub(crate) fn purge_prefix_here(&self, prefix: &[u8], now: Time) -> usize {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
         let watched = self.watched(|page| page.with_key(|key| key.is_some_and(is_meant)));
         self.stamps.purge_many();
@@ -255,10 +254,8 @@ impl Zone {
         in_memory
     }
 
-    /// Makes the pages unusable that have been fetched until now and for which a condition holds, and returns the number
-    /// of the ban. It costs nothing now: each page is tested when it is found. Shelves write it down soon, which
-    /// [`bans_kept`](Self::bans_kept) waits for.
-    pub fn ban(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
+    /// [`ban`](Self::ban), of which other caches are not told.
+    pub(crate) fn ban_here(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
         let _order = self.bans.order.lock();
         // The shelves know it first: a page that was read from one without the ban is tested by it.
         let ban = WordedBan { number: self.bans.next(), made_at: now.0, words: condition.words().into() };
@@ -317,8 +314,7 @@ impl Zone {
             let numbers = self.bans.numbers_of(found.iter().map(|ban| (Time(ban.made_at), &*ban.words)));
             let (new, mut numbered) = (found.iter().zip(&numbers), HashMap::new());
             let new: Vec<&WordedBan> = new.filter(|(_, number)| number.is_none()).map(|(ban, _)| ban).collect();
-            let read = |words| self.read_ban.get().map_or_else(unread, |read| read(words));
-            let conditions = new.iter().map(|ban| (Time(ban.made_at), read(&ban.words))).collect();
+            let conditions = new.iter().map(|ban| (Time(ban.made_at), self.read_words(&ban.words))).collect();
             let _order = self.bans.order.lock();
             let known_before = found.iter().zip(&numbers).filter_map(|(ban, number)| Some((ban, (*number)?)));
             for (ban, number) in known_before.chain(new.into_iter().zip(self.bans.take_over(conditions))) {
@@ -330,6 +326,11 @@ impl Zone {
             shelf.number_bans(self.id, |ban| numbered.get(&(ban.made_at, &*ban.words)).copied().unwrap_or(0));
             known.store(reads, Ordering::Release);
         }
+    }
+
+    /// The ban that these words say.
+    pub(crate) fn read_words(&self, words: &str) -> Arc<dyn Condition<Object>> {
+        self.read_ban.get().map_or_else(unread, |read| read(words))
     }
 
     /// The number of the newest ban.

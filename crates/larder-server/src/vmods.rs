@@ -3,7 +3,7 @@
 mod globals;
 mod read_files;
 mod secrets;
-mod tags;
+pub mod tags;
 mod throttle;
 
 use globals::Globals;

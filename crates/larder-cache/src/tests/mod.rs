@@ -17,6 +17,7 @@ mod disks;
 mod flights;
 mod forms;
 mod looks;
+mod others;
 mod purges;
 mod races;
 mod room;

@@ -99,7 +99,7 @@ pub(super) fn seen(worker: &mut Worker, key: &str, now: u64) -> &'static str {
     panic!("{key} is banned again and again")
 }
 
-const PAGES: [(&str, &str); 6] = [
+pub(super) const PAGES: [(&str, &str); 6] = [
     ("a.example/", "home"),
     ("a.example/news/1", "news one"),
     ("a.example/news/2", "news, two"),

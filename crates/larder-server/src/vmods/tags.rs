@@ -40,7 +40,7 @@ struct Page {
 }
 
 /// The fields of an answer that have tags; the second one as in older versions of the module.
-const FIELDS: [&str; 2] = ["xkey", "X-HashTwo"];
+pub const FIELDS: [&str; 2] = ["xkey", "X-HashTwo"];
 /// With fewer keys the index is not looked through.
 const CLEANUP_MIN: usize = 4096;
 /// A key that was noted less than this many ms ago stays: its page may be about to come.
@@ -91,7 +91,7 @@ fn tags_of(fields: &Fields) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Tags are separated by commas and blanks.
-fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| matches!(byte, b',' | b' ' | b'\t')).filter(|tag| !tag.is_empty())
 }
 

@@ -1,6 +1,7 @@
 //! The functions of the module `purge`: they drop or shorten all variants of the page that is asked for.
 
-use larder_cache::{KeyRef, Shorter};
+use larder_cache::{How, KeyRef, Selection, Shorter, Zone};
+use larder_http::Time;
 use larder_vcl::run::{Failure, Value};
 
 use crate::policy::vcl::task::Run;
@@ -14,10 +15,15 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
     let (zone, now) = (run.cx.zone(zone), run.cx.now());
     let key = KeyRef::new(&run.ex.upstream.cache_key);
     let variants = match (name, args) {
-        ("hard", []) => zone.purge_variants(&key, |_| true, now),
+        ("hard", []) => hard(zone, &key, now),
         ("soft", [Value::Real(ttl), Value::Real(grace), Value::Real(keep)]) => match shorter(*ttl, *grace, *keep) {
-            Some(shorter) => zone.shorten(&key, shorter, |_| true, now),
-            None => zone.purge_variants(&key, |_| true, now),
+            Some(shorter) => {
+                let variants = zone.shorten(&key, shorter, |_| true, now);
+                // Elsewhere it is stale at once, and keeps its grace.
+                zone.tell_purged_as(&Selection::Key(key.bytes().into()), How::Soft, &[]);
+                variants
+            }
+            None => hard(zone, &key, now),
         },
         _ => return Err(unbuilt(&format!("purge.{name}()"))),
     };
@@ -25,6 +31,12 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
     stats.purges.add(1);
     stats.purged.add(variants as u64);
     Ok(Value::Int(i64::try_from(variants).unwrap_or(i64::MAX)))
+}
+
+fn hard(zone: &Zone, key: &KeyRef<'_>, now: Time) -> usize {
+    let variants = zone.purge_variants(key, |_| true, now);
+    zone.tell_purged_as(&Selection::Key(key.bytes().into()), How::Hard, &[]);
+    variants
 }
 
 /// What `purge.soft()` leaves of the times; `None` if that is nothing. A time below zero stays as it is.

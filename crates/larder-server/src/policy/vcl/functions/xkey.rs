@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use larder_cache::Shorter;
+use larder_cache::{How, Selection, Shorter};
 use larder_vcl::run::{Failure, Texts, Value};
 
 use crate::policy::vcl::task::Run;
+use crate::vmods::tags;
 
 use super::unbuilt;
 
@@ -17,6 +18,12 @@ pub fn call(run: &Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Res
         _ => return Err(unbuilt(&format!("xkey.{name}()"))),
     };
     let [Value::Text(tags)] = args else { return Err(unbuilt(&format!("xkey.{name}()"))) };
-    let purged = run.cx.worker.shared.vmods.tags.purge(texts.bytes(*tags), shorter, run.cx.now());
+    let tags = texts.bytes(*tags);
+    let purged = run.cx.worker.shared.vmods.tags.purge(tags, shorter, run.cx.now());
+    let how = if shorter.is_some() { How::Soft } else { How::Hard };
+    let selection = Selection::Tags(tags::split(tags).map(Box::from).collect());
+    for zone in &run.cx.site().caches.zones {
+        zone.tell_purged_as(&selection, how, &tags::FIELDS);
+    }
     Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
 }
