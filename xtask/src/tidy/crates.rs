@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// The first list is of `[dependencies]`; `larder-testkit` and what stands in the second list may
 /// also be used by a crate's tests. Nothing uses `larder`, and nothing but tests uses the testkit.
-const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
     ("larder-http", &[], &[]),
     ("larder-source", &[], &[]),
     ("larder-vsl", &[], &[]),
@@ -15,6 +15,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
     ("larder-store", &[], &[]),
     ("larder-tls", &[], &[]),
     ("larder-acme", &[], &[]),
+    ("larder-cluster", &[], &[]),
     ("larder-compress", &["larder-http"], &[]),
     ("larder-vcl", &["larder-http", "larder-source"], &[]),
     ("larder-cache", &["larder-store", "larder-http"], &[]),
@@ -32,6 +33,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
             "larder-tls",
             "larder-compress",
             "larder-acme",
+            "larder-cluster",
         ],
         &[],
     ),

@@ -1,0 +1,32 @@
+//! Who does what the cluster says.
+
+use std::time::Duration;
+
+use crate::place::Place;
+
+/// Does what other nodes wish. Called by the threads of the cluster.
+pub trait Carrier: Send + Sync {
+    /// Purges in a zone what these words mean, which were said so long ago. It may come again, and must change nothing then. A
+    /// zone that is not there has nothing to purge.
+    fn carry_out(&self, zone: &str, words: &str, ago: Duration);
+
+    /// Makes everything stale that was stored until now: nobody knows what was purged meanwhile.
+    fn count_as_stale(&self);
+
+    /// Keeps the place until which everything was carried out, when that is on disks. It may wait for these.
+    fn keep(&self, place: &Place);
+
+    /// Takes a line for the log.
+    fn say(&self, level: Level, line: &str);
+}
+
+/// How much a line matters, in nginx's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Worth knowing.
+    Notice,
+    /// Something is wrong, and nobody gets a wrong page by it.
+    Warn,
+    /// Purges do not reach other nodes, or those of others this one.
+    Error,
+}

@@ -1,0 +1,138 @@
+//! The parts together.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::carrier::Carrier;
+use crate::contact::Contact;
+use crate::known::Known;
+use crate::place::Place;
+use crate::queue::Queue;
+use crate::settings::Settings;
+use crate::shared::{Shared, Waiter};
+use crate::{keeper, reader, writer};
+
+/// A node of a cluster.
+pub struct Cluster {
+    shared: Arc<Shared>,
+    threads: Mutex<Option<Threads>>,
+}
+
+/// What a node begins with.
+pub struct Start {
+    /// Its server and name.
+    pub settings: Settings,
+    /// Who carries purges out.
+    pub carrier: Arc<dyn Carrier>,
+    /// How far it had read.
+    pub place: Option<Place>,
+    /// The folder that keeps purges while the server is away; without one a crash loses them.
+    pub unsent: Option<PathBuf>,
+    /// A clock that goes on while the process is stopped or the machine sleeps.
+    pub clock: fn() -> Duration,
+}
+
+struct Threads {
+    reader: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    keeper: JoinHandle<()>,
+}
+
+impl Cluster {
+    /// Joins it. No stored page may be used until [`is_trusted`](Self::is_trusted) says so.
+    pub fn start(start: Start) -> io::Result<Arc<Self>> {
+        let contact = Contact::new(start.settings.away, start.clock);
+        let queue = Queue::of_folder(start.unsent);
+        let shared = Arc::new(Shared::new(start.settings, start.carrier, contact, start.place, queue));
+        let spawn = |name: &str, run: fn(&Shared)| {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name(format!("cluster {name}")).spawn(move || run(&shared))
+        };
+        let threads = Threads {
+            reader: spawn("reader", reader::run)?,
+            writer: spawn("writer", writer::run)?,
+            keeper: spawn("keeper", keeper::run)?,
+        };
+        Ok(Arc::new(Self { shared, threads: Mutex::new(Some(threads)) }))
+    }
+
+    /// What it was started with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// How far it has read.
+    pub fn place(&self) -> Option<Place> {
+        self.shared.place.lock().clone()
+    }
+
+    /// Whether stored pages may be used: everything is carried out that others have purged, or the server is away and they
+    /// may all the same. Costs one load where they always may.
+    #[inline]
+    pub fn is_trusted(&self) -> bool {
+        self.shared.contact.is_trusted()
+    }
+
+    /// Waits until that is known. False if it is not in time.
+    pub fn wait(&self, time: Duration) -> bool {
+        self.shared.contact.wait(time)
+    }
+
+    /// Tells other nodes of a purge. Does not wait.
+    pub fn push(&self, zone: &str, words: &str) {
+        self.shared.work.lock().queue.push(zone.to_owned(), words.to_owned());
+        self.shared.woken.notify_one();
+    }
+
+    /// The number of the last purge of this node.
+    pub fn newest(&self) -> u64 {
+        self.shared.work.lock().queue.newest()
+    }
+
+    /// Waits until the purges up to this number are known on all nodes that are there, but not longer than
+    /// [`Settings::timeout`].
+    pub async fn known(&self, number: u64) -> Known {
+        let time = self.shared.settings.timeout;
+        let (tell, told) = oneshot::channel();
+        self.shared.work.lock().waiters.push(Waiter::new(number, time, tell));
+        self.shared.woken.notify_one();
+        match tokio::time::timeout(time + LATE, told).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(_)) | Err(_) => Known::unsent(format!("{} does not answer", self.shared.settings.shown())),
+        }
+    }
+
+    /// Leaves the cluster, and has kept how far this node has read. From then on no stored page may be used.
+    pub fn stop(&self) {
+        let Some(threads) = self.threads.lock().take() else { return };
+        let until = Instant::now() + STOP_MAX;
+        self.shared.end();
+        self.shared.contact.end();
+        wait_for(&threads.reader, until);
+        self.shared.contact.end();
+        self.shared.work.lock().is_leaving = true;
+        self.shared.woken.notify_all();
+        wait_for(&threads.keeper, until);
+        keeper::keep(&self.shared, &mut None);
+        wait_for(&threads.writer, until);
+    }
+}
+
+/// Waits for a thread, which may hang on a server that does not answer.
+fn wait_for(thread: &JoinHandle<()>, until: Instant) {
+    while !thread.is_finished() && Instant::now() < until {
+        thread::sleep(JOIN_POLL);
+    }
+}
+
+/// How much longer a purge waits for the thread that knows.
+const LATE: Duration = Duration::from_secs(2);
+/// How long the end may take.
+const STOP_MAX: Duration = Duration::from_millis(1500);
+const JOIN_POLL: Duration = Duration::from_millis(1);

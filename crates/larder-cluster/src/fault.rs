@@ -1,0 +1,89 @@
+//! Why the server is of no use, in words that name the mend.
+
+use redis::{RedisError, ServerError};
+
+/// Why the server is of no use now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// No connection, or it broke.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It does not know the user or the password.
+    #[error("refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" ({0})")]
+    WrongPassword(String),
+    /// It demands a password, and none is given.
+    #[error("demands a password: write it as \"redis://:PASSWORD@HOST\" or \"redis://USER:PASSWORD@HOST\"")]
+    NoPassword,
+    /// Its rules do not let the user do something.
+    #[error(
+        "forbids the user what larder does: give it \"~{keys} +@read +@write +@connection +@transaction +time\" ({why})"
+    )]
+    Forbidden {
+        /// The keys that it needs.
+        keys: String,
+        /// What the server says.
+        why: String,
+    },
+    /// It only reads.
+    #[error("is a read-only replica: name its primary in \"larder_cluster\", or its Sentinels and \"sentinel=\"")]
+    Replica,
+    /// It has no memory left.
+    #[error("is full: raise its \"maxmemory\", or have it evict other keys ({0})")]
+    Full(String),
+    /// The key of the log is something else.
+    #[error("holds something else than a stream under \"{0}\": delete that key, or take another \"name=\"")]
+    NoStream(String),
+    /// It reads its own data, or waits for its primary.
+    #[error("is not ready yet ({0})")]
+    NotReady(String),
+    /// It is too old.
+    #[error("is too old: larder needs Redis 6.2 or Valkey ({0})")]
+    TooOld(String),
+    /// The Sentinels do not know the primary.
+    #[error("as a Sentinel knows no primary called \"{0}\": mend \"sentinel=\" in \"larder_cluster\"")]
+    NoSuchPrimary(String),
+    /// An answer that means nothing.
+    #[error("answers what larder does not understand: {0}")]
+    Odd(String),
+    /// The key lies on another server of a Redis Cluster.
+    #[error("sends larder to {0}, and that one elsewhere: is the Redis Cluster being set up?")]
+    Moved(String),
+}
+
+impl Fault {
+    /// What a connection that broke says.
+    pub(crate) fn of_connection(error: &RedisError) -> Self {
+        Self::Unreachable(match error.is_timeout() {
+            true => "it does not answer in time".to_owned(),
+            false => error.to_string(),
+        })
+    }
+
+    /// What a server's refusal means; `prefix` is that of our keys, and `log` the key of the log.
+    pub(crate) fn of_server(error: &ServerError, prefix: &str, log: &str) -> Self {
+        let details = error.details().unwrap_or_default();
+        let said = format!("{} {details}", error.code()).trim_end().to_owned();
+        match error.code() {
+            "WRONGPASS" => Self::WrongPassword(said),
+            "NOAUTH" => Self::NoPassword,
+            "NOPERM" => Self::Forbidden { keys: format!("{prefix}*"), why: said },
+            "READONLY" => Self::Replica,
+            "OOM" => Self::Full(said),
+            "WRONGTYPE" => Self::NoStream(log.to_owned()),
+            "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "NOREPLICAS" | "ASK" => {
+                Self::NotReady(said)
+            }
+            "MOVED" => Self::Moved(details.to_owned()),
+            "ERR" if details.starts_with("unknown command") || details.starts_with("syntax error") => {
+                Self::TooOld(said)
+            }
+            "ERR" if details.contains("AUTH") => Self::WrongPassword(said),
+            _ => Self::Odd(said),
+        }
+    }
+
+    /// Whether reading goes on all the same.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}

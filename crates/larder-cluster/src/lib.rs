@@ -1,0 +1,44 @@
+//! Purges that several larders share, by a stream of a Redis or Valkey.
+//!
+//! [`Cluster::start`] starts three threads, which have nothing to do with workers. What they need of the outside they are
+//! given: who carries purges out ([`Carrier`]), and a clock that goes on while the machine sleeps.
+//!
+//! ```text
+//! a purge here  -> queue -> writer -> XADD -> log -> reader of every node -> Carrier
+//!                    |         `-> known: who has read so far?   `-> at:NODE: as far as this
+//!                    `-> the file larder.unsent, while the server is away
+//! keeper: once a second, when disks have it: the place in the log -> the file larder.place
+//! ```
+//!
+//! All keys begin with `larder:{NAME}:`; the braces put them on one server of a Redis Cluster.
+//!
+//! | key       | type   | what                                                                        |
+//! | --------- | ------ | --------------------------------------------------------------------------- |
+//! | `log`     | stream | the purges: zone `z`, words `w`, and the process `i` that wished them       |
+//! | `epoch`   | string | a random word. Another one means another server, or one that was emptied    |
+//! | `nodes`   | hash   | each node, and when it was there last, in milliseconds of the server        |
+//! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
+#![forbid(unsafe_code)]
+
+mod carrier;
+mod cluster;
+mod contact;
+mod fault;
+mod keeper;
+mod keys;
+mod known;
+mod link;
+mod place;
+mod queue;
+mod reader;
+mod settings;
+mod shared;
+mod writer;
+
+pub use carrier::{Carrier, Level};
+pub use cluster::{Cluster, Start};
+pub use fault::Fault;
+pub use known::Known;
+pub use place::{EntryId, PLACE_FILE, Place};
+pub use queue::UNSENT_FILE;
+pub use settings::{Away, LEASE, Server, Settings};

@@ -1,0 +1,305 @@
+//! Reads the log, and has carried out what other nodes wish.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::carrier::Level;
+use crate::fault::Fault;
+use crate::link::{Link, items, text, time_of};
+use crate::place::{EntryId, Place, is_epoch};
+use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, random_word};
+
+/// Reads until the node leaves, over as many connections as that takes.
+pub(crate) fn run(shared: &Shared) {
+    let mut pause = PAUSE_MIN;
+    while !shared.is_over() {
+        let read = Link::open(&shared.settings).and_then(|link| Reader::of(link, shared).run(&mut pause));
+        let Err(fault) = read else { return };
+        let make_stale = || {
+            shared.carrier.count_as_stale();
+            shared.say(Level::Warn, "is away for the time of \"larder_cluster_away\": what is stored is stale");
+        };
+        if shared.contact.lost(&fault, make_stale) {
+            shared.say(Level::Error, &fault);
+        }
+        let rest = shared.contact.due_in().map_or(pause, |due| due.clamp(PAUSE_MIN, pause));
+        shared.rest(rest);
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// A connection on which the log is read.
+struct Reader<'s> {
+    link: Link,
+    shared: &'s Shared,
+    /// How many entries were carried out on it.
+    carried: u64,
+    is_caught_up: bool,
+    /// Whether the server has this node's word from this connection.
+    has_beaten: bool,
+    /// As whom the node stands in `nodes`, and the server's time when it wrote that.
+    noted: Option<(String, u64)>,
+    /// The server's time.
+    now: u64,
+    is_full_said: bool,
+}
+
+/// An entry of the log.
+struct Entry<'v> {
+    id: EntryId,
+    process: &'v str,
+    zone: Option<&'v str>,
+    words: &'v str,
+}
+
+/// Why the place where a node had read to is worth nothing.
+enum Lost {
+    /// It had none.
+    Never,
+    /// The log is another one.
+    Another,
+    /// The log does not go back so far.
+    Trimmed,
+}
+
+impl<'s> Reader<'s> {
+    fn of(link: Link, shared: &'s Shared) -> Self {
+        let (carried, is_caught_up, has_beaten, noted, now) = (0, false, false, None, 0);
+        Self { link, shared, carried, is_caught_up, has_beaten, noted, now, is_full_said: false }
+    }
+
+    fn run(mut self, pause: &mut Duration) -> Result<(), Fault> {
+        let mut clock = redis::pipe();
+        clock.cmd("TIME");
+        let time = self.link.ask(&clock)?;
+        self.now = time.first().and_then(time_of).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
+        let known = self.shared.place.lock().clone();
+        let mut place = match known {
+            None => self.adopt(&Lost::Never)?,
+            Some(place) => place,
+        };
+        while !self.shared.is_over() {
+            let asked_at = self.shared.contact.now();
+            match self.read(&mut place)? {
+                Some(lost) => place = self.adopt(&lost)?,
+                None if self.is_caught_up => {
+                    *pause = PAUSE_MIN;
+                    if let Some((fault, time)) = self.shared.contact.heard(asked_at) {
+                        self.shared.try_now();
+                        let carried = self.carried;
+                        let fact = format!("is back after {} s, and {carried} purges are caught up", time.as_secs());
+                        let level = if matches!(fault, Fault::Unreachable(_)) { Level::Notice } else { Level::Warn };
+                        self.shared.say(level, fact);
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells how far the node has read, and carries out what comes next. Waits a moment for it if there is nothing.
+    fn read(&mut self, place: &mut Place) -> Result<Option<Lost>, Fault> {
+        let keys = &self.shared.keys;
+        let node = self.shared.node.lock().clone();
+        let at = place.at.to_string();
+        let mut commands = redis::pipe();
+        let beat = format!("{} {at}", self.shared.process);
+        commands.cmd("SET").arg(keys.at(&node)).arg(beat).arg("PX").arg(BEAT_MS).arg("GET");
+        commands.cmd("TIME");
+        let read = commands.cmd("XREAD").arg("COUNT").arg(READ_MAX);
+        if self.is_caught_up {
+            read.arg("BLOCK").arg(BLOCK_MS);
+        }
+        read.arg("STREAMS").arg(&keys.log).arg(&at);
+        // After the read: if the entry of the place is still there, no entry behind it was trimmed before.
+        commands.cmd("XRANGE").arg(&keys.log).arg(&at).arg(&at);
+        commands.cmd("GET").arg(&keys.epoch);
+        // Before it is trusted, so that a purge that is known everywhere is known to it.
+        let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
+        if !self.noted.as_ref().is_some_and(is_noted) {
+            commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(self.now);
+        }
+        let answers = self.link.ask_each(&commands)?;
+        let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
+            return Err(Fault::Odd("too few answers".to_owned()));
+        };
+        for answer in [time, read, there, epoch] {
+            if let Some(fault) = self.link.fault_of(answer) {
+                return Err(fault);
+            }
+        }
+        let mut is_written = true;
+        for answer in rest.iter().chain([beat]) {
+            match self.link.fault_of(answer) {
+                // What others purge is read all the same.
+                Some(fault) if fault.is_full() => {
+                    is_written = false;
+                    self.say_full(&fault);
+                }
+                Some(fault) => return Err(fault),
+                None => {}
+            }
+        }
+        self.now = time_of(time).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
+        if !rest.is_empty() && is_written {
+            self.noted = Some((node.clone(), self.now));
+        }
+        if text(epoch) != Some(&place.epoch) {
+            return Ok(Some(Lost::Another));
+        }
+        if items(there).is_empty() {
+            return Ok(Some(Lost::Trimmed));
+        }
+        self.meet_namesake(beat, &node);
+        let entries = entries_of(read)?;
+        self.is_caught_up = entries.len() < READ_MAX;
+        for entry in &entries {
+            self.carry_out(entry);
+            place.at = entry.id;
+        }
+        if !entries.is_empty() {
+            *self.shared.place.lock() = Some(place.clone());
+        }
+        Ok(None)
+    }
+
+    fn carry_out(&mut self, entry: &Entry<'_>) {
+        // What this process wished, it has carried out before; what one before it wished may have been lost with a crash.
+        let Some(zone) = entry.zone.filter(|_| entry.process != self.shared.process) else { return };
+        let ago = Duration::from_millis(self.now.saturating_sub(entry.id.ms));
+        self.shared.carrier.carry_out(zone, entry.words, ago);
+        self.carried += 1;
+    }
+
+    /// Takes the place behind all that is in the log now, and has stale what was stored before.
+    fn adopt(&mut self, why: &Lost) -> Result<Place, Fault> {
+        let keys = &self.shared.keys;
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI");
+        commands.cmd("SET").arg(&keys.epoch).arg(random_word()).arg("NX");
+        commands.cmd("GET").arg(&keys.epoch);
+        // An entry that means nothing: a place is that of an entry.
+        let add = commands.cmd("XADD").arg(&keys.log).arg("MAXLEN").arg("~").arg(LOG_ENTRIES).arg("*");
+        add.arg("i").arg(&self.shared.process);
+        commands.cmd("EXEC");
+        let answers = self.link.ask(&commands)?;
+        let odd = || Fault::Odd("the beginning of a log".to_owned());
+        let [_, epoch, at] = answers.last().map(items).unwrap_or_default() else { return Err(odd()) };
+        let epoch = text(epoch).filter(|epoch| is_epoch(epoch)).ok_or_else(odd)?.to_owned();
+        let at = text(at).and_then(|at| at.parse().ok()).ok_or_else(odd)?;
+        self.shared.carrier.count_as_stale();
+        let stale = "what was stored until now is stale";
+        match why {
+            Lost::Never => self.shared.say(Level::Notice, format!("has this node from now on: {stale}")),
+            Lost::Another => self.shared.say(Level::Warn, format!("has lost its data, or is another server: {stale}")),
+            Lost::Trimmed => self.shared.say(Level::Warn, format!("keeps no purges from so long ago: {stale}")),
+        }
+        let place = Place { epoch, at };
+        *self.shared.place.lock() = Some(place.clone());
+        self.is_caught_up = false;
+        Ok(place)
+    }
+
+    /// Takes another name if a younger node of the same name has written over this one's word, as the process does that takes
+    /// over from this one. `beat` is the word before.
+    fn meet_namesake(&mut self, beat: &Value, node: &str) {
+        let process = text(beat).and_then(|beat| Some(beat.split_once(' ')?.0));
+        let is_younger = process.is_some_and(|process| process > &*self.shared.process);
+        if is_younger && self.has_beaten {
+            let end = self.shared.process.len().saturating_sub(8);
+            let own = format!("{}~{}", self.shared.settings.node, self.shared.process.get(end..).unwrap_or_default());
+            let fact = format!("has two nodes called {node}, and this one is {own} now: give each its own \"node=\"");
+            self.shared.say(Level::Warn, fact);
+            *self.shared.node.lock() = own;
+        }
+        self.has_beaten = true;
+    }
+
+    fn say_full(&mut self, fault: &Fault) {
+        if !self.is_full_said {
+            self.is_full_said = true;
+            self.shared.say(Level::Error, fault);
+        }
+    }
+}
+
+/// The entries that `XREAD` found.
+fn entries_of(value: &Value) -> Result<Vec<Entry<'_>>, Fault> {
+    let odd = || Fault::Odd("the entries of the log".to_owned());
+    let [stream] = items(value) else {
+        return if *value == Value::Nil { Ok(Vec::new()) } else { Err(odd()) };
+    };
+    let [_, entries] = items(stream) else { return Err(odd()) };
+    items(entries).iter().map(|entry| entry_of(entry).ok_or_else(odd)).collect()
+}
+
+/// An entry; one that is not ours purges nothing, as it names no zone.
+fn entry_of(value: &Value) -> Option<Entry<'_>> {
+    let [id, fields] = items(value) else { return None };
+    let mut entry = Entry { id: text(id)?.parse().ok()?, process: "", zone: None, words: "" };
+    for pair in items(fields).chunks_exact(2) {
+        let [name, value] = pair else { continue };
+        let Some(value) = text(value) else { continue };
+        match text(name) {
+            Some("i") => entry.process = value,
+            Some("z") => entry.zone = Some(value),
+            Some("w") => entry.words = value,
+            Some(_) | None => {}
+        }
+    }
+    Some(entry)
+}
+
+/// How long a read waits at the server: as long as the end of the process may wait for it.
+const BLOCK_MS: u32 = 250;
+/// How many entries are read at once.
+const READ_MAX: usize = 1000;
+/// How often a node writes that it is there where others see it when it is away.
+const NOTE_EVERY_MS: u64 = 1000;
+/// How long after a fault the server is tried again.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn list(items: &[Value]) -> Value {
+        Value::Array(items.to_vec())
+    }
+
+    #[test]
+    fn entries_are_read_and_foreign_ones_mean_nothing() {
+        let fields = |words: &[&str]| list(&words.iter().map(|text| word(text)).collect::<Vec<_>>());
+        let entry = |id: &str, words: &[&str]| list(&[word(id), fields(words)]);
+        let entries = list(&[
+            entry("1-0", &["i", "p", "z", "pages", "w", "purge hard all"]),
+            entry("1-1", &["i", "p"]),
+            entry("2-0", &["colour", "red", "odd"]),
+            list(&[word("3-0"), list(&[word("z"), Value::BulkString(vec![0xff]), Value::Int(1), Value::Nil])]),
+        ]);
+        let read = list(&[list(&[word("log"), entries])]);
+        let entries = entries_of(&read).expect("they are entries");
+        let seen: Vec<_> = entries.iter().map(|entry| (entry.id.ms, entry.process, entry.zone, entry.words)).collect();
+        assert_eq!(
+            seen,
+            [(1, "p", Some("pages"), "purge hard all"), (1, "p", None, ""), (2, "", None, ""), (3, "", None, "")]
+        );
+        assert!(entries_of(&Value::Nil).is_ok_and(|entries| entries.is_empty()));
+        for odd in [
+            Value::Int(1),
+            list(&[]),
+            list(&[word("log")]),
+            list(&[list(&[word("log"), list(&[word("x")])])]),
+            list(&[list(&[word("log"), list(&[entry("one", &[])])])]),
+        ] {
+            assert!(entries_of(&odd).is_err(), "{odd:?}");
+        }
+    }
+}

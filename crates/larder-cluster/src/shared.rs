@@ -1,0 +1,130 @@
+//! What the threads of a cluster share.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::carrier::{Carrier, Level};
+use crate::contact::Contact;
+use crate::keys::Keys;
+use crate::known::Known;
+use crate::place::{EntryId, Place};
+use crate::queue::Queue;
+use crate::settings::Settings;
+
+/// What the threads share.
+pub(crate) struct Shared {
+    pub settings: Settings,
+    pub keys: Keys,
+    pub carrier: Arc<dyn Carrier>,
+    pub contact: Contact,
+    /// A random word: which process wished a purge.
+    pub process: String,
+    /// What this node is called now: two of the same name would hide each other.
+    pub node: Mutex<String>,
+    /// Everything up to it was carried out; `None` before there is any.
+    pub place: Mutex<Option<Place>>,
+    pub work: Mutex<Work>,
+    /// There is work for the writer.
+    pub woken: Condvar,
+    is_over: Mutex<bool>,
+    ended: Condvar,
+}
+
+/// What the writer has to do.
+pub(crate) struct Work {
+    pub queue: Queue,
+    pub waiters: Vec<Waiter>,
+    /// The last purge that is in the log, and its entry.
+    pub last_sent: Option<(u64, EntryId)>,
+    /// When the server may be tried again, after a fault.
+    pub next_try: Instant,
+    /// Whether the node leaves, and its reader has ended.
+    pub is_leaving: bool,
+}
+
+/// Who waits until a purge is known everywhere.
+pub(crate) struct Waiter {
+    /// The number of the purge.
+    pub number: u64,
+    /// Its entry, once it is in the log.
+    pub entry: Option<EntryId>,
+    pub until: Instant,
+    pub tell: oneshot::Sender<Known>,
+}
+
+impl Shared {
+    pub fn new(
+        settings: Settings,
+        carrier: Arc<dyn Carrier>,
+        contact: Contact,
+        place: Option<Place>,
+        queue: Queue,
+    ) -> Self {
+        Self {
+            keys: Keys::of(&settings.name),
+            node: Mutex::new(settings.node.clone()),
+            settings,
+            carrier,
+            // The younger of two processes has the greater one, on one machine.
+            process: format!("{:012x}{}", contact.now().as_millis(), random_word()),
+            contact,
+            place: Mutex::new(place),
+            work: Mutex::new(Work {
+                queue,
+                waiters: Vec::new(),
+                last_sent: None,
+                next_try: Instant::now(),
+                is_leaving: false,
+            }),
+            woken: Condvar::new(),
+            is_over: Mutex::new(false),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Whether the node leaves.
+    pub fn is_over(&self) -> bool {
+        *self.is_over.lock()
+    }
+
+    /// The node leaves.
+    pub fn end(&self) {
+        *self.is_over.lock() = true;
+        self.ended.notify_all();
+    }
+
+    /// The server is back: what waits is sent at once.
+    pub fn try_now(&self) {
+        self.work.lock().next_try = Instant::now();
+        self.woken.notify_one();
+    }
+
+    /// Waits that long, unless the node leaves before.
+    pub fn rest(&self, time: Duration) {
+        let mut is_over = self.is_over.lock();
+        self.ended.wait_while_for(&mut is_over, |is_over| !*is_over, time);
+    }
+
+    /// Writes `cluster: SERVER FACT`.
+    pub fn say(&self, level: Level, fact: impl std::fmt::Display) {
+        self.carrier.say(level, &format!("cluster: {} {fact}", self.settings.shown()));
+    }
+}
+
+/// 32 letters and digits that nobody had before. The standard library's tables of hashes are keyed by the system's random numbers.
+pub(crate) fn random_word() -> String {
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", number(), number())
+}
+
+/// How many entries the log keeps at least. Who is further behind than that has everything stale.
+pub(crate) const LOG_ENTRIES: u32 = 250_000;
+/// How long a node is there after its last word.
+pub(crate) const BEAT_MS: u32 = 4000;
+/// How long a node that is away is named.
+pub(crate) const FORGOTTEN_MS: u64 = 24 * 3600 * 1000;

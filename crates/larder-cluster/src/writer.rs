@@ -1,0 +1,345 @@
+//! Puts purges into the log, and finds out which nodes have read them.
+
+use std::time::{Duration, Instant};
+
+use redis::{Pipeline, Value};
+
+use crate::carrier::Level;
+use crate::fault::Fault;
+use crate::known::Known;
+use crate::link::{Link, items, text, time_of};
+use crate::place::EntryId;
+use crate::queue::Unsent;
+use crate::shared::{FORGOTTEN_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
+
+/// Sends until the node leaves, over as many connections as that takes.
+pub(crate) fn run(shared: &Shared) {
+    let mut writer = Writer { shared, link: None, fault: None, is_kept_said: false };
+    while writer.turn() {}
+    writer.leave();
+}
+
+struct Writer<'s> {
+    shared: &'s Shared,
+    link: Option<Link>,
+    /// Why the last try failed.
+    fault: Option<Fault>,
+    /// Whether the log was told that the file cannot be written.
+    is_kept_said: bool,
+}
+
+/// The nodes, as the server knows them.
+struct Nodes {
+    /// The server's time.
+    now: u64,
+    /// Name, when it was there last, and how far it has read if it is there.
+    others: Vec<(String, u64, Option<EntryId>)>,
+}
+
+impl Writer<'_> {
+    /// Does what there is to do, or waits for it. False when the node leaves.
+    fn turn(&mut self) -> bool {
+        let (first, is_leaving) = self.wait();
+        if is_leaving {
+            return false;
+        }
+        if !first.is_empty() {
+            match self.send(&first) {
+                Ok(entries) => self.is_sent(&first, &entries),
+                Err(fault) => self.fail(fault),
+            }
+        }
+        self.answer();
+        true
+    }
+
+    /// Waits until there is something to send that may be tried now, or somebody to answer.
+    fn wait(&mut self) -> (Vec<Unsent>, bool) {
+        let mut work = self.shared.work.lock();
+        loop {
+            if work.is_leaving {
+                return (Vec::new(), true);
+            }
+            let is_to_try = !work.queue.is_empty() && Instant::now() >= work.next_try;
+            if is_to_try {
+                return (work.queue.first(), false);
+            }
+            if !work.queue.is_empty() {
+                // Nobody is answered before a crash can be survived.
+                self.keep(&mut work);
+                self.refuse(&mut work);
+            }
+            if !work.waiters.is_empty() {
+                return (Vec::new(), false);
+            }
+            match work.queue.is_empty() {
+                true => self.shared.woken.wait(&mut work),
+                false => {
+                    let next_try = work.next_try;
+                    self.shared.woken.wait_until(&mut work, next_try);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, unsent: &[Unsent]) -> Result<Vec<EntryId>, Fault> {
+        let keys = &self.shared.keys;
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI");
+        // So that no entry is in a log that has no name.
+        commands.cmd("SET").arg(&keys.epoch).arg(random_word()).arg("NX");
+        for unsent in unsent {
+            let add = commands.cmd("XADD").arg(&keys.log).arg("MAXLEN").arg("~").arg(LOG_ENTRIES).arg("*");
+            add.arg("i").arg(&self.shared.process).arg("z").arg(&unsent.zone).arg("w").arg(&unsent.words);
+        }
+        commands.cmd("EXEC");
+        let answers = self.ask(&commands)?;
+        let entries = answers.last().map(items).unwrap_or_default();
+        let entries = entries.get(1..).unwrap_or_default().iter().map(|id| text(id)?.parse().ok());
+        let entries = entries.collect::<Option<Vec<EntryId>>>().filter(|entries| entries.len() == unsent.len());
+        entries.ok_or_else(|| Fault::Odd("the names of entries".to_owned()))
+    }
+
+    /// Asks over the connection that there is. If that has broken since, the same goes over another one: a purge that is in the
+    /// log twice does nothing more.
+    fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
+        if let Some(link) = &mut self.link {
+            match link.ask(commands) {
+                Err(Fault::Unreachable(_)) => self.link = None,
+                answers => return answers,
+            }
+        }
+        self.link.insert(Link::open(&self.shared.settings)?).ask(commands)
+    }
+
+    fn is_sent(&mut self, sent: &[Unsent], entries: &[EntryId]) {
+        self.fault = None;
+        let mut work = self.shared.work.lock();
+        let Work { queue, waiters, last_sent, .. } = &mut *work;
+        for (unsent, entry) in sent.iter().zip(entries) {
+            for waiter in waiters.iter_mut().filter(|waiter| waiter.entry.is_none() && waiter.number <= unsent.number) {
+                waiter.entry = Some(*entry);
+            }
+            *last_sent = Some((unsent.number, *entry));
+        }
+        if let Some((number, _)) = last_sent {
+            queue.sent(*number);
+        }
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        self.link = None;
+        let unsent = {
+            let mut work = self.shared.work.lock();
+            work.next_try = Instant::now() + TRY_EVERY;
+            work.queue.len()
+        };
+        if self.fault.as_ref() != Some(&fault) {
+            self.shared.say(Level::Error, format!("{fault}; purges that wait for it: {unsent}"));
+        }
+        self.fault = Some(fault);
+    }
+
+    fn keep(&mut self, work: &mut Work) {
+        let Err(error) = work.queue.keep() else { return };
+        if !self.is_kept_said {
+            self.is_kept_said = true;
+            self.shared.say(Level::Error, format!("is away, and purges for it cannot be kept on disk: {error}"));
+        }
+    }
+
+    /// Tells those whose purge is not in the log why that is so.
+    fn refuse(&self, work: &mut Work) {
+        let why = self.why(self.fault.as_ref());
+        let sent = work.last_sent.map_or(0, |(number, _)| number);
+        for waiter in std::mem::take(&mut work.waiters) {
+            if waiter.entry.is_none() && waiter.number > sent {
+                // Who has left is not told.
+                let _ = waiter.tell.send(Known::unsent(why.clone()));
+            } else {
+                work.waiters.push(waiter);
+            }
+        }
+    }
+
+    fn why(&self, fault: Option<&Fault>) -> String {
+        let shown = self.shared.settings.shown();
+        fault.map_or_else(|| format!("{shown} is away"), |fault| format!("{shown} {fault}"))
+    }
+
+    /// Answers those whose purges are known everywhere, or who have waited long enough.
+    fn answer(&mut self) {
+        {
+            let mut work = self.shared.work.lock();
+            let Work { queue, waiters, last_sent, .. } = &mut *work;
+            let sent = last_sent.unwrap_or_default();
+            for waiter in waiters.iter_mut().filter(|waiter| waiter.entry.is_none()) {
+                // Nothing was purged that others have to know, or it was sent before he came.
+                if waiter.number <= sent.0 || queue.is_empty() {
+                    waiter.entry = Some(sent.1);
+                }
+            }
+            if waiters.iter().all(|waiter| waiter.entry.is_none()) {
+                return;
+            }
+        }
+        let nodes = self.nodes();
+        let mut is_waited_for = false;
+        let mut work = self.shared.work.lock();
+        for waiter in std::mem::take(&mut work.waiters) {
+            match (waiter.entry, &nodes) {
+                (Some(entry), Ok(nodes)) => {
+                    let known = nodes.knowing(entry);
+                    if known.behind.is_empty() || Instant::now() >= waiter.until {
+                        let _ = waiter.tell.send(known);
+                    } else {
+                        is_waited_for = true;
+                        work.waiters.push(waiter);
+                    }
+                }
+                (Some(_), Err(fault)) => drop(waiter.tell.send(Known::unsent(self.why(Some(fault))))),
+                (None, _) => work.waiters.push(waiter),
+            }
+        }
+        let is_idle = work.queue.is_empty();
+        drop(work);
+        match nodes {
+            Err(fault) => self.fail(fault),
+            Ok(_) if is_waited_for && is_idle => std::thread::sleep(LOOK_EVERY),
+            Ok(_) => {}
+        }
+    }
+
+    /// Asks how far the other nodes have read.
+    fn nodes(&mut self) -> Result<Nodes, Fault> {
+        let shared = self.shared;
+        let own = shared.node.lock().clone();
+        let mut commands = redis::pipe();
+        commands.cmd("TIME");
+        commands.cmd("HGETALL").arg(&shared.keys.nodes);
+        let answers = self.ask(&commands)?;
+        let odd = || Fault::Odd("its nodes".to_owned());
+        let [time, nodes] = &answers[..] else { return Err(odd()) };
+        let now = time_of(time).ok_or_else(odd)?;
+        let (mut seen, mut forgotten) = (Vec::new(), Vec::new());
+        for (name, at) in pairs(nodes).filter(|(name, _)| *name != own) {
+            match now.saturating_sub(at) > FORGOTTEN_MS {
+                true => forgotten.push(name),
+                false => seen.push((name.to_owned(), at)),
+            }
+        }
+        let mut commands = redis::pipe();
+        for (name, _) in &seen {
+            commands.cmd("GET").arg(shared.keys.at(name));
+        }
+        if !forgotten.is_empty() {
+            commands.cmd("HDEL").arg(&shared.keys.nodes).arg(&forgotten);
+        }
+        let places = if commands.is_empty() { Vec::new() } else { self.ask(&commands)? };
+        let others = seen.into_iter().zip(&places).map(|((name, last), place)| (name, last, place_of(place)));
+        Ok(Nodes { now, others: others.collect() })
+    }
+
+    /// Sends what can be sent, and takes the node off the list.
+    fn leave(&mut self) {
+        let first = self.shared.work.lock().queue.first();
+        if !first.is_empty() && self.fault.is_none() {
+            match self.send(&first) {
+                Ok(entries) => self.is_sent(&first, &entries),
+                Err(fault) => self.fail(fault),
+            }
+        }
+        {
+            let mut work = self.shared.work.lock();
+            self.keep(&mut work);
+            work.waiters.clear();
+        }
+        let node = self.shared.node.lock().clone();
+        let mut commands = redis::pipe();
+        commands.cmd("HDEL").arg(&self.shared.keys.nodes).arg(&node);
+        commands.cmd("DEL").arg(self.shared.keys.at(&node));
+        if self.fault.is_none() {
+            // If it fails, others see for a day that it is away.
+            let _ = self.ask(&commands);
+        }
+    }
+}
+
+impl Nodes {
+    /// Which nodes have read this entry.
+    fn knowing(&self, entry: EntryId) -> Known {
+        let mut known = Known { on: 1, of: 1 + self.others.len(), ..Known::default() };
+        for (name, last, place) in &self.others {
+            match place {
+                Some(place) if *place >= entry => known.on += 1,
+                Some(_) => known.behind.push(name.clone()),
+                None => known.away.push((name.clone(), Duration::from_millis(self.now.saturating_sub(*last)))),
+            }
+        }
+        known
+    }
+}
+
+/// The names of nodes, and when they were there last; what no node writes is left out.
+fn pairs(value: &Value) -> impl Iterator<Item = (&str, u64)> {
+    items(value).chunks_exact(2).filter_map(|pair| {
+        let [name, at] = pair else { return None };
+        let name = text(name).filter(|name| is_name(name))?;
+        Some((name, text(at)?.parse().ok()?))
+    })
+}
+
+/// Whether a node can be called so, as far as a message is concerned.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
+}
+
+/// How far a node has read, by its word.
+fn place_of(word: &Value) -> Option<EntryId> {
+    text(word)?.split_once(' ')?.1.parse().ok()
+}
+
+impl Waiter {
+    /// One who waits for this long.
+    pub fn new(number: u64, time: Duration, tell: tokio::sync::oneshot::Sender<Known>) -> Self {
+        Self { number, entry: None, until: Instant::now() + time, tell }
+    }
+}
+
+/// How long after a fault the server is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(500);
+/// How often it is asked how far the nodes have read, while somebody waits.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_node_has_written_is_no_node() {
+        let word = |text: &[u8]| Value::BulkString(text.to_vec());
+        let all = [&b"web1"[..], b"17", b"we\nb2", b"18", b"", b"19", b"web3", b"soon", b"\xff", b"20", b"web4"];
+        let all = Value::Array(all.iter().map(|text| word(text)).collect());
+        assert_eq!(pairs(&all).collect::<Vec<_>>(), [("web1", 17)]);
+        assert_eq!(pairs(&Value::Nil).count(), 0);
+        assert_eq!(place_of(&word(b"abc 5-6")), Some(EntryId { ms: 5, number: 6 }));
+        for text in [&b""[..], b"5-6", b"abc ", b"abc five"] {
+            assert_eq!(place_of(&word(text)), None);
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_no_word_is_away_and_one_that_has_read_less_is_behind() {
+        let entry = |ms| EntryId { ms, number: 0 };
+        let nodes = Nodes {
+            now: 20_000,
+            others: vec![
+                ("a".to_owned(), 19_000, Some(entry(10))),
+                ("b".to_owned(), 19_000, Some(entry(9))),
+                ("c".to_owned(), 8_000, None),
+            ],
+        };
+        let known = nodes.knowing(entry(10));
+        assert_eq!(known.text(), "known on 2 of 4 nodes; away: c since 12 s; not yet: b");
+    }
+}

@@ -1,0 +1,108 @@
+//! What is wrong with a server is said, with the mend.
+
+use larder_cluster::Settings;
+use larder_testkit::Redis;
+
+use crate::node::{Node, settings};
+
+#[test]
+fn a_login_that_is_wrong_is_said() {
+    let redis = Redis::start(&["requirepass secret"]);
+    let with = |password: Option<&str>, user: Option<&str>| Settings {
+        password: password.map(str::to_owned),
+        user: user.map(str::to_owned),
+        ..settings(&redis, "a")
+    };
+    for (settings, line) in [
+        (with(None, None), "demands a password: write it as"),
+        (with(Some("guess"), None), "refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" (WRONGPASS"),
+        (with(Some("secret"), Some("nobody")), "refuses the password: mend \"USER:PASSWORD@\""),
+    ] {
+        let node = Node::start_with(settings, None, None).settled();
+        let line = node.until_said(line);
+        assert!(line.starts_with("Error cluster: redis://127.0.0.1:") && !line.contains("guess"), "{line}");
+        let known = node.purge("purge hard all");
+        assert!(known.text().contains("password"), "{}", known.text());
+    }
+    let node = Node::start_with(with(Some("secret"), None), None, None).settled();
+    assert!(node.purge("purge hard all").is_everywhere());
+}
+
+#[test]
+fn a_user_needs_only_our_keys_and_the_commands_that_the_message_names() {
+    let redis = Redis::start(&[
+        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time",
+        "user poor on >secret ~larder:{shop}:* resetchannels -@all +@read +@connection",
+        "user other on >secret ~other:* resetchannels -@all +@read +@write +@connection +@transaction +time",
+    ]);
+    let with = |user: &str| Settings {
+        user: Some(user.to_owned()),
+        password: Some("secret".to_owned()),
+        ..settings(&redis, user)
+    };
+    let shop = Node::start_with(with("shop"), None, None).settled();
+    assert!(shop.purge("purge hard all").is_everywhere(), "{:?}", shop.seen().lines);
+    for user in ["poor", "other"] {
+        let node = Node::start_with(with(user), None, None).settled();
+        let line = node.until_said("forbids the user what larder does");
+        assert!(
+            line.contains("give it \"~larder:{shop}:* +@read +@write +@connection +@transaction +time\""),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_replica_is_said_to_be_one() {
+    let primary = Redis::start(&[]);
+    let replica = Redis::start(&[&format!("replicaof 127.0.0.1 {}", primary.port())]);
+    let node = Node::start(&replica, "a").settled();
+    node.until_said("is a read-only replica: name its primary in \"larder_cluster\"");
+    assert!(node.purge("purge hard all").unsent.is_some());
+}
+
+#[test]
+fn a_full_server_is_said_and_still_read() {
+    let redis = Redis::start(&[]);
+    let reads = Node::start(&redis, "reads").settled();
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    reads.until_said("is full: raise its \"maxmemory\"");
+    let known = reads.purge("purge hard key /");
+    assert!(known.text().contains("is full: raise its \"maxmemory\""), "{}", known.text());
+    assert!(reads.cluster.is_trusted());
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    let other = Node::start(&redis, "other").settled();
+    other.until(|seen| seen.purges == ["pages: purge hard key /"]);
+    assert!(reads.purge("purge hard all").is_everywhere());
+    assert_eq!(other.seen().purges.last().map(String::as_str), Some("pages: purge hard all"));
+}
+
+#[test]
+fn a_key_of_another_kind_is_said() {
+    let redis = Redis::start(&[]);
+    redis.ask(&["SET", "larder:{shop}:log", "mine"]);
+    let node = Node::start(&redis, "a").settled();
+    node.until_said("holds something else than a stream under \"larder:{shop}:log\": delete that key");
+    assert_eq!(redis.ask(&["GET", "larder:{shop}:log"]), ["mine"]);
+    redis.ask(&["DEL", "larder:{shop}:log"]);
+    node.until_said("is back after");
+    assert!(node.purge("purge hard all").is_everywhere());
+}
+
+#[test]
+fn entries_of_others_purge_nothing_and_stop_nothing() {
+    let redis = Redis::start(&[]);
+    let node = Node::start(&redis, "a").settled();
+    redis.ask(&["XADD", "larder:{shop}:log", "*", "colour", "red"]);
+    redis.ask(&["XADD", "larder:{shop}:log", "*", "z", "pages", "w", "purge hard all"]);
+    node.until(|seen| seen.purges == ["pages: purge hard all"]);
+}
+
+#[test]
+fn what_is_no_redis_is_said() {
+    let origin = larder_testkit::Origin::start().expect("it starts");
+    let mut settings = settings(&Redis::start(&[]), "a");
+    settings.servers[0].port = origin.address().port();
+    let node = Node::start_with(settings, None, None).settled();
+    node.until(|seen| seen.lines.iter().any(|line| line.starts_with("Error cluster: redis://127.0.0.1:")));
+}

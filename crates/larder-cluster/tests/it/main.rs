@@ -1,0 +1,6 @@
+//! Nodes of a cluster, with a real redis-server.
+
+mod faults;
+mod node;
+mod purges;
+mod servers;

@@ -1,0 +1,168 @@
+//! A node that notes what it is to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start};
+use larder_testkit::{PATIENCE, Redis};
+
+/// What a node was told.
+#[derive(Default)]
+pub struct Notes {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+/// What a node was told.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// Purges of others, as `ZONE: WORDS`.
+    pub purges: Vec<String>,
+    /// How long ago each was said.
+    pub ages: Vec<Duration>,
+    /// How often everything became stale.
+    pub stale: usize,
+    /// Lines for the log.
+    pub lines: Vec<String>,
+    /// The last place that was kept.
+    pub place: Option<Place>,
+}
+
+impl Notes {
+    fn note(&self, note: impl FnOnce(&mut Seen)) {
+        note(&mut self.seen.lock().unwrap());
+        self.changed.notify_all();
+    }
+}
+
+impl Carrier for Notes {
+    fn carry_out(&self, zone: &str, words: &str, ago: Duration) {
+        self.note(|seen| {
+            seen.purges.push(format!("{zone}: {words}"));
+            seen.ages.push(ago);
+        });
+    }
+
+    fn count_as_stale(&self) {
+        self.note(|seen| seen.stale += 1);
+    }
+
+    fn keep(&self, place: &Place) {
+        self.note(|seen| seen.place = Some(place.clone()));
+    }
+
+    fn say(&self, level: Level, line: &str) {
+        self.note(|seen| seen.lines.push(format!("{level:?} {line}")));
+    }
+}
+
+/// A node.
+pub struct Node {
+    pub cluster: Arc<Cluster>,
+    pub notes: Arc<Notes>,
+}
+
+impl Node {
+    /// Starts one of this name that has read nothing yet.
+    pub fn start(redis: &Redis, name: &str) -> Self {
+        Self::start_with(settings(redis, name), None, None)
+    }
+
+    /// Starts one that had read so far.
+    pub fn start_with(settings: Settings, place: Option<Place>, unsent: Option<PathBuf>) -> Self {
+        let notes = Arc::new(Notes::default());
+        let carrier = Arc::clone(&notes) as Arc<dyn Carrier>;
+        let cluster = Cluster::start(Start { settings, carrier, place, unsent, clock }).expect("threads start");
+        Self { cluster, notes }
+    }
+
+    /// Waits until it has caught up, or knows that it cannot.
+    pub fn settled(self) -> Self {
+        assert!(self.cluster.wait(PATIENCE), "nothing happens: {:?}", self.seen().lines);
+        self
+    }
+
+    /// What it was told.
+    pub fn seen(&self) -> Seen {
+        self.notes.seen.lock().unwrap().clone()
+    }
+
+    /// Waits until what it was told is so.
+    pub fn until(&self, is_so: impl Fn(&Seen) -> bool) -> Seen {
+        let seen = self.notes.seen.lock().unwrap();
+        let (seen, time) = self.notes.changed.wait_timeout_while(seen, PATIENCE, |seen| !is_so(seen)).unwrap();
+        assert!(!time.timed_out(), "it never comes: {:?} {:?}", seen.purges, seen.lines);
+        seen.clone()
+    }
+
+    /// Waits for a line of the log with this text.
+    pub fn until_said(&self, text: &str) -> String {
+        let seen = self.until(|seen| seen.lines.iter().any(|line| line.contains(text)));
+        seen.lines.into_iter().find(|line| line.contains(text)).expect("it was there")
+    }
+
+    /// Waits until stored pages may be used, or may not.
+    pub fn until_trusted(&self, is_trusted: bool) {
+        let until = Instant::now() + PATIENCE;
+        while self.cluster.is_trusted() != is_trusted {
+            assert!(Instant::now() < until, "it is never so: {:?}", self.seen().lines);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Purges, and waits until that is known.
+    pub fn purge(&self, words: &str) -> Known {
+        self.cluster.push("pages", words);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("it can be built");
+        runtime.block_on(self.cluster.known(self.cluster.newest()))
+    }
+}
+
+impl Node {
+    /// Purges until that is known everywhere.
+    pub fn until_known(&self, words: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let known = self.purge(words);
+            if known.is_everywhere() {
+                return;
+            }
+            assert!(Instant::now() < until, "{}", known.text());
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.cluster.stop();
+    }
+}
+
+/// Those of a node of this name.
+pub fn settings(redis: &Redis, name: &str) -> Settings {
+    Settings {
+        servers: vec![Server { host: "127.0.0.1".to_owned(), port: redis.port() }],
+        tls: false,
+        ca: None,
+        user: None,
+        password: None,
+        database: 0,
+        sentinel: None,
+        name: "shop".to_owned(),
+        node: name.to_owned(),
+        timeout: Duration::from_secs(20),
+        away: Away::Serve,
+    }
+}
+
+/// A folder's files, by name.
+pub fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("it is there");
+    entries.map(|entry| entry.expect("it is read").file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn clock() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
+}
