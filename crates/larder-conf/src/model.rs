@@ -18,6 +18,7 @@ mod acme;
 mod body;
 mod cache;
 mod charset;
+mod cluster;
 mod compress;
 mod connection;
 mod errors;
@@ -60,6 +61,7 @@ pub use cache::{
     Placement, PlacementRule, PurgeFrom, PurgeRights, Purging, Sitemap, TAG_NAMES, UseStale, Warm,
 };
 pub use charset::{Charset, CharsetMap};
+pub use cluster::{Cluster, ClusterAway, ClusterServer};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use connection::{ClientConnection, KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus, ErrorPages};

@@ -116,6 +116,7 @@ fn show(config: &Config, what: &str) -> String {
         ["placements"] => format!("{:?} {:#?}", config.http.memory_bytes, config.http.placements),
         ["memory"] => format!("{:?} {:?}", config.http.memory_bytes, config.http.memory_total),
         ["limits"] => format!("{:#?}\n{:#?}", config.http.limit_req_zones, config.http.limit_conn_zones),
+        ["cluster"] => format!("{:#?}", config.http.cluster),
         ["acme"] => {
             let orders: Vec<_> = config.http.servers.iter().map(|server| &server.acme).collect();
             format!("{:#?}\n{orders:#?}", config.acme)

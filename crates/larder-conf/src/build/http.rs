@@ -8,8 +8,8 @@ use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo, profile, rewrite};
 use crate::level::{HttpParts, Level, Seen};
 use crate::model::{
-    AcmeAccount, At, Http, LimitExcept, Listen, Location, LogEscape, LogFormat, Matcher, Rewrite, Server, ServerName,
-    Upstream,
+    AcmeAccount, At, Cluster, Http, LimitExcept, Listen, Location, LogEscape, LogFormat, Matcher, Rewrite, Server,
+    ServerName, Upstream,
 };
 use crate::span::Span;
 use crate::template;
@@ -54,6 +54,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
     check::servers(&servers, cx);
     admin::addresses(&servers, cx);
     tls::finish(&mut servers, &wishes, parts.acme.as_ref(), cx);
+    let cluster = cluster(&mut parts, cx);
     let http = Http {
         settings: Arc::new(level.settings),
         servers,
@@ -62,6 +63,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         placements: parts.placements,
         memory_bytes: parts.memory_bytes,
         memory_total: parts.memory_total,
+        cluster,
         log_formats: parts.log_formats,
         maps: parts.maps,
         geos: parts.geos,
@@ -71,6 +73,21 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         limit_conn_zones: parts.limit_conn_zones,
     };
     (http, parts.acme)
+}
+
+/// `larder_cluster` with what `larder_cluster_away` says.
+fn cluster(parts: &mut HttpParts, cx: &mut Cx<'_>) -> Option<Cluster> {
+    let away = parts.cluster_away.take();
+    let Some(mut cluster) = parts.cluster.take() else {
+        if let Some(away) = away {
+            cx.report(
+                Diagnostic::warning("\"larder_cluster_away\" has no effect without \"larder_cluster\"").at(away.span),
+            );
+        }
+        return None;
+    };
+    cluster.away = away.map_or(cluster.away, |away| away.value);
+    Some(cluster)
 }
 
 /// The format `combined`.

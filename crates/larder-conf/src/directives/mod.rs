@@ -12,6 +12,7 @@ mod browser;
 mod cache_path;
 mod caching;
 pub(crate) mod charset;
+mod cluster;
 mod compression;
 mod connection;
 mod core;
@@ -76,7 +77,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 49] = [
+static TABLES: [&[DirectiveInfo]; 50] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -95,6 +96,7 @@ static TABLES: [&[DirectiveInfo]; 49] = [
     autoindex::TABLE,
     film::TABLE,
     charset::TABLE,
+    cluster::TABLE,
     sub_filter::TABLE,
     referer::TABLE,
     userid::TABLE,

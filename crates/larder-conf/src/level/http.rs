@@ -1,8 +1,8 @@
 //! What `http` defines for all levels.
 
 use crate::model::{
-    AcmeAccount, CachePath, CharsetMap, Geo, LimitConnZone, LimitReqZone, LogFormat, Map, MemoryTotal, Placement,
-    SplitClients, Upstream,
+    AcmeAccount, At, CachePath, CharsetMap, Cluster, ClusterAway, Geo, LimitConnZone, LimitReqZone, LogFormat, Map,
+    MemoryTotal, Placement, SplitClients, Upstream,
 };
 
 /// What `http` defines beside its settings.
@@ -32,6 +32,10 @@ pub struct HttpParts {
     pub limit_req_zones: Vec<LimitReqZone>,
     /// `limit_conn_zone`.
     pub limit_conn_zones: Vec<LimitConnZone>,
+    /// `larder_cluster`.
+    pub cluster: Option<Cluster>,
+    /// `larder_cluster_away`.
+    pub cluster_away: Option<At<ClusterAway>>,
     /// `larder_acme_account`.
     pub acme: Option<AcmeAccount>,
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcmeOrder, At, CachePath, CharsetMap, Geo, Http2, LimitConnZone, LimitReqZone, Location, LogFormat, Map, Placement,
-    Rewrite, ServerName, Settings, SplitClients, Tls, Upstream,
+    AcmeOrder, At, CachePath, CharsetMap, Cluster, Geo, Http2, LimitConnZone, LimitReqZone, Location, LogFormat, Map,
+    Placement, Rewrite, ServerName, Settings, SplitClients, Tls, Upstream,
 };
 use crate::span::Span;
 
@@ -28,6 +28,8 @@ pub struct Http {
     pub memory_bytes: Option<u64>,
     /// `larder_memory_total`.
     pub memory_total: MemoryTotal,
+    /// `larder_cluster`.
+    pub cluster: Option<Cluster>,
     /// `log_format` by name; `combined` is always there.
     pub log_formats: Vec<LogFormat>,
     /// `map` blocks.

@@ -324,7 +324,8 @@ pub enum TlsFilePurpose {
     TicketKey,
     /// `ssl_client_certificate`: PEM.
     ClientCertificate,
-    /// `ssl_trusted_certificate`, `proxy_ssl_trusted_certificate`, `larder_acme_account trusted_certificate=`: PEM.
+    /// `ssl_trusted_certificate`, `proxy_ssl_trusted_certificate`, `larder_acme_account trusted_certificate=`,
+    /// `larder_cluster ca=`: PEM.
     TrustedCertificate,
     /// `ssl_crl`, `proxy_ssl_crl`: PEM.
     Crl,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{At, CertificatePair, Config, OriginTls, PemSource, Settings, Tls, TlsFile, TlsFilePurpose, each_location};
 
-/// Every file of `ssl_*`, `proxy_ssl_*` and `larder_acme_account` whose name has no variables, in the order of the
+/// Every file of `ssl_*`, `proxy_ssl_*`, `larder_acme_account` and `larder_cluster` whose name has no variables, in the order of the
 /// configuration; each once for a purpose, at the first place that names it.
 ///
 /// `proxy_ssl_*` counts wherever it is written, also where nothing is sent to an origin over TLS, because a
@@ -15,6 +15,9 @@ pub fn tls_files(config: &Config) -> Vec<TlsFile> {
     let mut files = Files::default();
     if let Some(account) = &config.acme {
         files.add(account.trusted_certificate.as_ref(), TlsFilePurpose::TrustedCertificate);
+    }
+    if let Some(cluster) = &config.http.cluster {
+        files.add(cluster.ca.as_ref(), TlsFilePurpose::TrustedCertificate);
     }
     files.settings(&config.http.settings);
     for server in &config.http.servers {
