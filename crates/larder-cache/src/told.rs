@@ -81,6 +81,20 @@ impl Zone {
         }
     }
 
+    /// Waits until the disks have noted all purges and bans so far, so that a restart does not forget them. False if one has not.
+    pub fn purges_kept(&self) -> impl Future<Output = bool> + Send + use<> {
+        // Asked for before the first is waited for.
+        let bans = self.bans_kept();
+        let removals: Vec<_> = self.shelves().iter().map(|shelf| shelf.flush()).collect();
+        async move {
+            let mut are_kept = bans.await.is_ok();
+            for removal in removals {
+                are_kept &= removal.await;
+            }
+            are_kept
+        }
+    }
+
     /// Carries out what another cache has purged or banned; doing it again changes nothing more. What cannot be read holds
     /// for all pages. `made_at` is when it was wished, by the clock of this machine.
     ///

@@ -87,7 +87,7 @@ impl Cluster {
     /// Tells other nodes of a purge. Does not wait.
     pub fn push(&self, zone: &str, words: &str) {
         self.shared.work.lock().queue.push(zone.to_owned(), words.to_owned());
-        self.shared.woken.notify_one();
+        self.shared.woken.notify_all();
     }
 
     /// The number of the last purge of this node.
@@ -101,7 +101,7 @@ impl Cluster {
         let time = self.shared.settings.timeout;
         let (tell, told) = oneshot::channel();
         self.shared.work.lock().waiters.push(Waiter::new(number, time, tell));
-        self.shared.woken.notify_one();
+        self.shared.woken.notify_all();
         match tokio::time::timeout(time + LATE, told).await {
             Ok(Ok(known)) => known,
             Ok(Err(_)) | Err(_) => Known::unsent(format!("{} does not answer", self.shared.settings.shown())),
@@ -115,11 +115,9 @@ impl Cluster {
         self.shared.end();
         self.shared.contact.end();
         wait_for(&threads.reader, until);
-        self.shared.contact.end();
         self.shared.work.lock().is_leaving = true;
         self.shared.woken.notify_all();
         wait_for(&threads.keeper, until);
-        keeper::keep(&self.shared, &mut None);
         wait_for(&threads.writer, until);
     }
 }

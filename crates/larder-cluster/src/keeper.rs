@@ -5,17 +5,21 @@ use std::time::Duration;
 use crate::place::Place;
 use crate::shared::Shared;
 
-/// Has the place kept once a second, if it is another one.
+/// Has the place kept once a second, if it is another one, and when the node leaves.
 pub(crate) fn run(shared: &Shared) {
     let mut kept = None;
     while !shared.is_over() {
-        shared.rest(KEEP_EVERY);
         keep(shared, &mut kept);
+        shared.rest(KEEP_EVERY);
     }
+    // The reader goes on for a moment.
+    let mut work = shared.work.lock();
+    shared.woken.wait_while(&mut work, |work| !work.is_leaving);
+    drop(work);
+    keep(shared, &mut kept);
 }
 
-/// Has it kept now.
-pub(crate) fn keep(shared: &Shared, kept: &mut Option<Place>) {
+fn keep(shared: &Shared, kept: &mut Option<Place>) {
     // Read before the disks are waited for: what comes meanwhile is not on them.
     let place = shared.place.lock().clone();
     if place != *kept

@@ -101,7 +101,7 @@ impl Shared {
     /// The server is back: what waits is sent at once.
     pub fn try_now(&self) {
         self.work.lock().next_try = Instant::now();
-        self.woken.notify_one();
+        self.woken.notify_all();
     }
 
     /// Waits that long, unless the node leaves before.

@@ -23,6 +23,7 @@ use larder_origin::resolver::Resolver;
 
 use crate::acme::AllIssued;
 use crate::clock;
+use crate::cluster;
 use crate::counts::AllZones;
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
@@ -224,6 +225,7 @@ impl Builder {
         self.origins.material = material.clone();
         self.declare_variables(http);
         self.zones(http, keeping);
+        self.cluster(http, material);
         self.limit_zones(http, keeping);
         self.upstreams(http, keeping);
         self.maps(http);
@@ -451,6 +453,18 @@ impl Builder {
         }
         self.site.counted.caches.place("", &self.counted_before.caches);
         self.site.counted.tls = Arc::clone(&self.counted_before.tls);
+    }
+
+    fn cluster(&mut self, http: &model::Http, material: &Material) {
+        let Some(cluster) = &http.cluster else { return };
+        let ca = match &cluster.ca {
+            None => None,
+            Some(file) => {
+                let Some(_) = tls::authorities(self, Some(file), "trusted certificate", material) else { return };
+                tls::read(self, file, "trusted certificate", material)
+            }
+        };
+        self.site.caches.cluster = Some(cluster::settings(cluster, ca));
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {

@@ -123,6 +123,13 @@ pub async fn kept(zones: &[Arc<Zone>]) -> Result<(), NotKept> {
     Ok(())
 }
 
+/// Waits until the disks of a zone have noted all bans and removals so far, on a thread that may wait. False if one has not.
+pub fn all_kept_blocking(zone: &Zone) -> bool {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else { return false };
+    let kept = zone.purges_kept();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, kept).await.unwrap_or(false) })
+}
+
 fn late(zone: &Zone) -> NotKept {
     let shelves = zone.shelves();
     match shelves.iter().find(|shelf| shelf.state() == DiskState::Waiting) {

@@ -48,6 +48,12 @@ pub fn steady() -> Duration {
     Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
 }
 
+/// A time that nobody sets, and that goes on while the machine sleeps or this process is stopped.
+pub fn since_boot() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
+}
+
 /// The time of day in the standard library's type.
 pub fn system_time() -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(now().0)

@@ -13,6 +13,7 @@ pub mod assemble;
 pub mod auth;
 pub mod bans;
 pub mod clock;
+mod cluster;
 pub mod compressor;
 pub mod conn;
 pub mod context;

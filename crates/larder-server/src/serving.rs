@@ -20,6 +20,7 @@ use crate::ask::Desk;
 use crate::assemble::{self, Keeping};
 use crate::bans;
 use crate::clock;
+use crate::cluster::Moment;
 use crate::explain;
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
@@ -129,6 +130,8 @@ impl Serving {
             main_log.write(LogLevel::Alert, line);
         }
         keeping.zones.open_disks(&config.http, &main_log, &shared.workers.pressure);
+        let (cluster, zones) = (site.caches.cluster.as_ref(), &site.caches.zones);
+        shared.workers.sharing.follow(cluster, zones, &main_log, Moment::Start);
         shared.workers.pressure.watch(main_log.clone());
         // Before the first client connects, so that it already gets the certificates that were issued earlier.
         let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
@@ -149,7 +152,8 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
-        options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone());
+        let sharing = Arc::clone(&shared.workers.sharing);
+        options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone(), sharing);
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
         Ok(Self { workers, shared, main_log, issuing, lurker, ahead, began, last })
     }
@@ -161,6 +165,8 @@ impl Serving {
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         self.main_log.follow(Logs::new(&site, &self.shared.files).0.main_log());
         last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.workers.pressure);
+        let (cluster, zones) = (site.caches.cluster.as_ref(), &site.caches.zones);
+        self.shared.workers.sharing.follow(cluster, zones, &self.main_log, Moment::Reload);
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
         refiller::follow(&site, &self.shared.workers.refill);
@@ -221,6 +227,8 @@ impl Serving {
         while began.elapsed() < DISKS_KEPT && !self.workers.iter().all(|(_, thread)| thread.is_finished()) {
             std::thread::sleep(JOIN_POLL);
         }
+        // Before the disks, which keep how far it has come.
+        self.shared.workers.sharing.stop();
         self.last.into_inner().keeping.zones.close_disks();
         for (sender, thread) in self.workers {
             // A worker that panicked has reported it on standard error.

@@ -9,6 +9,7 @@ use larder_http::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::cluster::Sharing;
 use crate::compressor::Compressor;
 
 use crate::dash::Dash;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub pipes: Arc<Pipes>,
     /// The transaction log.
     pub log: Arc<Hub>,
+    /// Purges that are shared with other larders.
+    pub sharing: Arc<Sharing>,
     /// Pages that are to be fetched again.
     pub refill: Arc<Refill>,
     /// What each worker knows of requests that were no hits.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use larder_cache::{Member, Memory, Placing, Shelves, Zone};
+use larder_cache::{How, Member, Memory, Placing, Selection, Shelves, Zone};
 use larder_conf::model::{self, CachePath, LogLevel, PlacementRule};
 use larder_http::Time;
 use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
@@ -213,7 +213,11 @@ fn owner(owners: &Owners, folder: &Path) -> Option<Arc<Zone>> {
 /// Pages that were removed from a folder together must not stay in memory.
 fn follow(zone: &Zone, event: &DiskEvent) {
     match event {
-        DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
+        DiskEvent::Clearing { .. } => {
+            zone.clear_memory();
+            zone.tell_purged_as(&Selection::All, How::Hard, &[]);
+        }
+        DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
         DiskEvent::Deleted { keys, .. } => {
             zone.forget_all(|key| keys.has(key));
         }

@@ -70,6 +70,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &[
                 "acme",
                 "auth",
+                "cluster",
                 "files",
                 "net",
                 "objects",

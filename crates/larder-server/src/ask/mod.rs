@@ -11,6 +11,7 @@ mod misses;
 mod purge;
 mod socket;
 
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use larder_conf::model::LogLevel;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::cluster::Sharing;
 use crate::explain::{self, Explanation};
 use crate::log::main::MainLog;
 use crate::misses::{Gathered, Summary};
@@ -33,6 +35,8 @@ pub struct Desk {
     workers: Mutex<Vec<UnboundedSender<Command>>>,
     /// Where it is noted what was purged.
     log: Mutex<MainLog>,
+    /// Who tells other larders of purges.
+    sharing: Mutex<Arc<Sharing>>,
 }
 
 /// How an answer is written.
@@ -75,7 +79,8 @@ const GREETING: &str = "larder 1";
 
 impl Desk {
     /// Asks these workers from now on, and writes to this log.
-    pub(crate) fn follow(&self, workers: Vec<UnboundedSender<Command>>, log: MainLog) {
+    pub(crate) fn follow(&self, workers: Vec<UnboundedSender<Command>>, log: MainLog, sharing: Arc<Sharing>) {
+        *self.sharing.lock() = sharing;
         *self.log.lock() = log;
         *self.workers.lock() = workers;
     }
@@ -85,7 +90,7 @@ impl Desk {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
             Question::Now => self.now(),
             Question::Purge(form, wanted) => {
-                let done = purge::purge(&wanted, &self.pages()?).map_err(Refused::Wrong)?;
+                let done = purge::purge(&wanted, &self.pages()?, &self.sharing()).map_err(Refused::Wrong)?;
                 let line = said::line(&wanted.said(), &done);
                 self.log.lock().write(LogLevel::Info, format_args!("\"larder purge\": {line}"));
                 Ok(purge::shown(&done, form))
@@ -98,6 +103,10 @@ impl Desk {
                 })
             }
         }
+    }
+
+    fn sharing(&self) -> Arc<Sharing> {
+        Arc::clone(&self.sharing.lock())
     }
 
     /// The zones that requests find their pages in now, and what their keys may leave out.

@@ -1,20 +1,22 @@
 //! `larder purge`, on the thread of the question.
 
+use crate::cluster::Sharing;
 use crate::purges::deeds::{self, Done};
 use crate::purges::wanted::{Pages, Wanted};
 use crate::{bans, clock};
 
 use super::Form;
 
-/// Purges in these zones, and waits until disks have noted it. An error says why nothing was, or that a restart may forget
+/// Purges in these zones, and waits until disks have noted it, and other larders know it. An error says why nothing was, or that a restart may forget
 /// it.
-pub(super) fn purge(wanted: &Wanted, pages: &Pages) -> Result<Done, String> {
+pub(super) fn purge(wanted: &Wanted, pages: &Pages, sharing: &Sharing) -> Result<Done, String> {
     let deeds = wanted.planned(&pages.zones, &pages.profiles).map_err(|why| format!("nothing is purged: {why}"))?;
     let noted = deeds::noted(&deeds);
-    let done = deeds::carry_out(deeds, clock::now()).map_err(|error| error.to_string())?;
+    let mut done = deeds::carry_out(deeds, clock::now()).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| format!("it is purged, but nobody can wait for disks: {error}"))?;
     runtime.block_on(bans::kept(&noted)).map_err(|why| why.to_string())?;
+    done.known = runtime.block_on(sharing.known());
     Ok(done)
 }
 

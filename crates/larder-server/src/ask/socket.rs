@@ -220,7 +220,7 @@ mod tests {
         let desk = Arc::<Desk>::default();
         // It never answers.
         let (worker, mut questions) = tokio::sync::mpsc::unbounded_channel();
-        desk.follow(vec![worker], Default::default());
+        desk.follow(vec![worker], Default::default(), Default::default());
         let (_folder, path) = serving(desk);
         let mut waiting = Vec::new();
         for _ in 0..ASKING_MAX {

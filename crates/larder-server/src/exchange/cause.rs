@@ -31,6 +31,7 @@ causes! {
     Stale "stale",
     EachTime "confirmed each time",
     Bypass "bypass",
+    Cluster "away from the cluster",
     ByRequest "Cache-Control of the request",
     NoStoreOfRequest "Cache-Control: no-store of the request",
     Method "method",

@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use larder_cache::{Condition, How, Object, Selection, TooLong, UriTest, Zone};
+use larder_cluster::Known;
 use larder_http::Time;
 use larder_vcl::bans::BanError;
+use serde_json::json;
 
 use crate::bans::{self, Refused};
 use crate::vsl::Plain;
@@ -38,6 +40,8 @@ pub struct Done {
     pub is_also_on_disk: bool,
     /// The bans, each once.
     pub banned: Vec<String>,
+    /// On which nodes of the cluster it is known, where there is one.
+    pub known: Option<Known>,
 }
 
 /// Does it: it holds everywhere when this returns. It may look at every page in memory, so call it on a thread that has no
@@ -167,14 +171,39 @@ impl Done {
         if self.is_also_on_disk {
             text.push_str("What is on disk alone is purged too, and not counted.\n");
         }
+        if let Some(known) = &self.known {
+            text.push_str(known_line(known).trim_start());
+            text.push('\n');
+        }
         text
     }
 
     /// The same for programs, in JSON.
     pub fn json(&self) -> String {
         let banned = serde_json::Value::from(self.banned.clone());
-        format!("{{\"purged\":{},\"also_on_disk\":{},\"banned\":{banned}}}\n", self.pages, self.is_also_on_disk)
+        let cluster =
+            self.known.as_ref().map(|known| format!(",\"cluster\":{}", cluster_json(known))).unwrap_or_default();
+        let (pages, is_also_on_disk) = (self.pages, self.is_also_on_disk);
+        format!("{{\"purged\":{pages},\"also_on_disk\":{is_also_on_disk},\"banned\":{banned}{cluster}}}\n")
     }
+}
+
+/// A line that says on which nodes it is known, with the end of the line before it.
+pub fn known_line(known: &Known) -> String {
+    let text = known.text();
+    let (first, rest) = text.split_at(text.len().min(1));
+    format!("\n{}{rest}", Plain(&first.to_uppercase()))
+}
+
+fn cluster_json(known: &Known) -> serde_json::Value {
+    let away = known.away.iter().map(|(node, since)| json!({ "node": node, "seconds": since.as_secs() }));
+    json!({
+        "known": known.on,
+        "nodes": known.of,
+        "away": away.collect::<Vec<_>>(),
+        "behind": known.behind,
+        "unsent": known.unsent,
+    })
 }
 
 #[cfg(test)]
@@ -225,7 +254,7 @@ mod tests {
                 "Banned: req.url ~ \\u{9b}31m\n",
             ),
             (
-                Done { pages: 1, is_also_on_disk: true, banned: vec!["a".to_owned()] },
+                Done { pages: 1, is_also_on_disk: true, banned: vec!["a".to_owned()], known: None },
                 "Banned: a\nPurged: 1 page\nWhat is on disk alone is purged too, and not counted.\n",
             ),
         ] {
@@ -235,7 +264,7 @@ mod tests {
 
     #[test]
     fn programs_are_told_in_json() {
-        let done = Done { pages: 2, is_also_on_disk: true, banned: vec!["obj.http.a ~ \"b\"".to_owned()] };
+        let done = Done { pages: 2, is_also_on_disk: true, banned: vec!["obj.http.a ~ \"b\"".to_owned()], known: None };
         let expected = "{\"purged\":2,\"also_on_disk\":true,\"banned\":[\"obj.http.a ~ \\\"b\\\"\"]}\n";
         assert_eq!(done.json(), expected);
         assert_eq!(Done::default().json(), "{\"purged\":0,\"also_on_disk\":false,\"banned\":[]}\n");

@@ -10,7 +10,7 @@ use larder_http::status;
 use crate::bans;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
-use crate::purges::said;
+use crate::purges::{deeds, said};
 use crate::site::BanRule;
 use crate::vsl::{Plain, Shown};
 
@@ -92,7 +92,11 @@ pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(()) => {
             let said = said::shortened([Shown(text.as_bytes())]);
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("banned: {said}"));
-            told(status::OK, &format!("Banned: {}", Plain(&text)), ex)
+            let mut answer = format!("Banned: {}", Plain(&text));
+            if let Some(known) = cx.worker.shared.sharing.known().await {
+                answer.push_str(&deeds::known_line(&known));
+            }
+            told(status::OK, &answer, ex)
         }
         Err(why) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"larder_ban\": {why}"));

@@ -46,6 +46,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
         return Plan::pass().into();
     }
     match policy::ask(origin, ex, cx) {
+        Ask::Look(zone) if !cx.worker.shared.sharing.is_trusted() => untrusted(zone, origin, ex, cx),
         Ask::Look(zone) => Step::LookInZone(zone),
         Ask::Refresh(zone) => {
             ex.upstream.zone = Some(zone);
@@ -61,6 +62,18 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
         Ask::Refuse => Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)),
         Ask::Turn(turn) => turned(turn, ex),
     }
+}
+
+/// Fetches a page without a look at what is stored, as others may have purged it. It takes the place of what is there.
+fn untrusted(zone: usize, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(turn) = policy::miss(origin, ex, cx) {
+        return turned(turn, ex);
+    }
+    ex.upstream.zone = Some(zone);
+    ex.upstream.cache_status = Some(CacheStatus::Bypass);
+    ex.upstream.cache_detail = Cause::Cluster;
+    count_miss(ex, cx);
+    Plan::new(Some(Storing::unasked(zone, cx)), None).into()
 }
 
 /// Goes where a policy leads.

@@ -141,6 +141,8 @@ pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         None => zone.purge(&KeyRef::new(&key), now) > 0,
     };
+    // Others may have found it.
+    cx.worker.shared.sharing.known().await;
     if !is_found {
         return Step::Synth(Synth::Status(status::NOT_FOUND));
     }

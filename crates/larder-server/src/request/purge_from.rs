@@ -202,17 +202,19 @@ fn zones(ex: &mut Exchange, cx: &Cx) -> Result<Vec<usize>, String> {
     Ok(zones)
 }
 
-/// Does it, and says so when it holds everywhere, and disks have noted it, or cannot.
+/// Does it, and says so when it holds everywhere, and disks have noted it, or cannot, and other larders know it.
 pub async fn purge(purges: Purges, ex: &mut Exchange, cx: &Cx) -> Step {
     let Purges { deeds, said, form } = purges;
     let (noted, now) = (deeds::noted(&deeds), cx.now());
     let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
-    let done = match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
-        Ok(done) => done,
-        Err(why) => return failed(&why, &form, ex, cx),
-    };
+    let mut done =
+        match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
+            Ok(done) => done,
+            Err(why) => return failed(&why, &form, ex, cx),
+        };
     match bans::kept(&noted).await {
         Ok(()) => {
+            done.known = cx.worker.shared.sharing.known().await;
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{}", said::line(&said, &done)));
             told(status::OK, form.done(&done), &form, ex)
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::Zone;
+use larder_cluster::Settings;
 use larder_conf::{Lines, Span};
 use larder_http::Time;
 use larder_origin::Group;
@@ -181,6 +182,8 @@ pub struct Caches {
     pub names: HashMap<String, usize>,
     /// What the keys of some pages leave out: the profiles of all locations.
     pub profiles: Vec<Arc<Profile>>,
+    /// `larder_cluster`.
+    pub cluster: Option<Settings>,
     /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
     pub lurker_age: Option<Duration>,
 }

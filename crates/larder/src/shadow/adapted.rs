@@ -68,6 +68,8 @@ pub fn adapt(
         cache.max_bytes = Some(cache.max_bytes.unwrap_or(DISK_BYTES_MAX).min(DISK_BYTES_MAX));
         cache.memory_bytes = cache.memory_bytes.map(|bytes| bytes.min(MEMORY_BYTES_MAX));
     }
+    // What is tried here purges nothing elsewhere.
+    config.http.cluster = None;
     config.http.memory_bytes = Some(config.http.memory_bytes.unwrap_or(MEMORY_BYTES_MAX).min(MEMORY_BYTES_MAX));
     let quiet = |settings: &mut Arc<Settings>| quiet(Arc::make_mut(settings), scratch);
     quiet(&mut config.http.settings);
@@ -178,6 +180,14 @@ mod tests {
         let mut files = MemoryLoader::new();
         files.add("nginx.conf", format!("events {{}} http {{ {http} }}"));
         Configuration::from_memory(surroundings, files).unwrap_or_else(|rejected| panic!("{rejected}")).config
+    }
+
+    #[test]
+    fn nothing_is_purged_in_a_cluster() {
+        let mut config = config("larder_cluster redis://127.0.0.1; server { listen 127.0.0.1:80; }");
+        assert!(config.http.cluster.is_some());
+        adapt(&mut config, Path::new("/scratch"), "127.0.0.1:80".parse().unwrap(), false).unwrap();
+        assert!(config.http.cluster.is_none());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod cache;
 mod cache_status;
 mod cache_tool;
 mod certbot;
+mod cluster;
 mod compression;
 mod config;
 mod dashboard;

@@ -28,9 +28,13 @@ pub const CLEAR_FILE: &str = "larder.clear";
 /// This file says that removals were lost, so that no page in the folder can be trusted.
 pub(super) const OWED_FILE: &str = "larder.removals-lost";
 
+/// What a cluster keeps beside the pages: how far it has read, and what it has to send.
+const OF_CLUSTER: [&str; 3] = ["larder.place", "larder.place.new", "larder.unsent"];
+
 /// Whether a name in the folder belongs to a shelf.
 fn is_ours(name: &str) -> bool {
     matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE | BANS_FILE | BANS_FILE_NEW | DEBT_FILE)
+        || OF_CLUSTER.contains(&name)
         || sequence_in(name).is_some()
 }
 

@@ -1,0 +1,298 @@
+//! `larder_cluster`: what is purged at one larder is gone at the others, whatever happens to them and to the Redis.
+
+use larder_testkit::{Answer, Certificates, Origin, Redis, Signal};
+
+use crate::site::{Setup, Site, cached, eventually, text};
+
+const HTTP: &str = "
+    larder_cluster redis://127.0.0.1:{REDIS} name=shop node={NODE} timeout=20s;
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    larder_ban pages BAN $http_x_ban from 127.0.0.1;
+    larder_purge_from 127.0.0.1;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        proxy_cache pages;
+        proxy_cache_key $host$uri;
+        proxy_cache_valid 200 1h;
+        location / { proxy_pass http://{ORIGIN}; }
+        location /module/ { proxy_pass http://{ORIGIN}; larder_purge_from off; proxy_cache_purge PURGE from 127.0.0.1; }
+        location /vcl/ { proxy_pass http://{ORIGIN}; larder_purge_from off; vcl {DIR}/a.vcl; }
+    }
+    server { listen 127.0.0.1:{PORT2} larder_admin; larder_purge_from 127.0.0.1; }";
+
+const VCL: &str = "vcl 4.1;
+    sub vcl_recv {
+        if (req.method == \"PURGE\") { return (purge); }
+        if (req.method == \"FORGET\") { ban(\"obj.http.X-Kind == \" + req.http.X-Kind); return (synth(200)); }
+        return (hash);
+    }
+    sub vcl_backend_response { set beresp.ttl = 1h; }
+    sub vcl_deliver {
+        if (obj.hits > 0) { set resp.http.X-Cache = \"HIT\"; } else { set resp.http.X-Cache = \"MISS\"; }
+    }";
+
+/// A Redis, an origin, and larders in front of it.
+struct Cluster {
+    redis: Redis,
+    origin: Origin,
+}
+
+impl Cluster {
+    fn new(lines: &[&str]) -> Self {
+        let origin = Origin::start().unwrap();
+        origin.answer("*", Answer::ok("page").field("xkey", "all news").field("X-Kind", "shoe"));
+        Self { redis: Redis::start(lines), origin }
+    }
+
+    fn setup(&self, node: &str) -> Setup {
+        let setup = Setup::new().name("ORIGIN", self.origin.address()).name("REDIS", self.redis.port());
+        setup.name("NODE", node).file("a.vcl", VCL)
+    }
+
+    fn start(&self, node: &str) -> Site {
+        self.setup(node).start(HTTP)
+    }
+}
+
+fn fill(site: &Site, paths: &[&str]) {
+    for path in paths {
+        site.get_until(path, "the page to be stored", |response| cached(response) == "HIT");
+    }
+}
+
+/// Waits until the disk of the zone is open once more than so often.
+fn until_open(site: &Site, times: usize) {
+    eventually("the disk to be open", || site.count_in_log(OPEN) > times);
+}
+
+const OPEN: &str = "is open with";
+
+/// The first request is not answered from what is stored.
+fn is_gone(site: &Site, path: &str, why: &str) {
+    assert_ne!(cached(&site.get(path)), "HIT", "{why}: {path}\n{}", site.server().error_log());
+}
+
+fn is_there(site: &Site, path: &str, why: &str) {
+    assert_eq!(cached(&site.get(path)), "HIT", "{why}: {path}");
+}
+
+#[test]
+fn what_is_purged_in_any_way_is_gone_on_the_others() {
+    let cluster = Cluster::new(&[]);
+    let (here, other) = (cluster.start("web1"), cluster.start("web2"));
+    let larder = |words: &[&str]| {
+        let output = here.setup().larder_words(&[&["purge"], words].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let admin = |body: &str| {
+        let mut client = larder_testkit::Client::connect(here.setup().other_address()).unwrap();
+        let length = body.len();
+        let request =
+            format!("POST /purge HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        client.send(request.as_bytes()).unwrap();
+        text(&client.read_response("POST").unwrap())
+    };
+    let ask = |method: &str, path: &str, fields: &str| {
+        let response = here.ask(method, path, fields);
+        assert_eq!(response.status, 200, "{method} {path}: {}", text(&response));
+        text(&response)
+    };
+    type Way<'a> = (&'a str, &'a str, Box<dyn Fn() -> String + 'a>);
+    let ways: [Way<'_>; 12] = [
+        ("a page", "/a", Box::new(|| ask("PURGE", "/a", ""))),
+        ("a tag", "/a", Box::new(|| ask("PURGEKEYS", "/a", "xkey-purge: news\r\n"))),
+        ("a tag, softly", "/a", Box::new(|| ask("PURGEKEYS", "/a", "xkey-softpurge: news\r\n"))),
+        ("a regular expression", "/a", Box::new(|| ask("PURGE", "/a.*", "X-Purge-Method: regex\r\n"))),
+        ("a ban", "/a", Box::new(|| ask("BAN", "/a", "X-Ban: obj.http.X-Kind == shoe\r\n"))),
+        ("the module", "/module/a", Box::new(|| ask("PURGE", "/module/a", ""))),
+        ("the module, by prefix", "/module/a", Box::new(|| ask("PURGE", "/module/*", ""))),
+        ("a VCL", "/vcl/a", Box::new(|| ask("PURGE", "/vcl/a", ""))),
+        ("a ban of a VCL", "/vcl/a", Box::new(|| ask("FORGET", "/vcl/a", "X-Kind: shoe\r\n"))),
+        ("the command", "/a", Box::new(|| larder(&["--all"]))),
+        ("the command, by tag", "/a", Box::new(|| larder(&["--tag", "news"]))),
+        ("the API", "/a", Box::new(|| admin("{\"urls\":[\"http://site.test/a\"]}"))),
+    ];
+    for (why, path, purge) in ways {
+        for site in [&here, &other] {
+            fill(site, &[path]);
+        }
+        let told = purge();
+        // A VCL does not wait for others.
+        match why.ends_with("a VCL") {
+            true => drop(other.get_until(path, "the purge to arrive", |response| cached(response) != "HIT")),
+            false => is_gone(&other, path, why),
+        }
+        is_gone(&here, path, why);
+        match why {
+            "a VCL" | "a ban of a VCL" | "the module" | "the module, by prefix" => {}
+            "the API" => {
+                assert!(told.contains("\"cluster\":{\"away\":[],\"behind\":[],\"known\":2,\"nodes\":2"), "{told}")
+            }
+            _ => assert!(told.ends_with("Known on 2 of 2 nodes\n"), "{why}: {told}"),
+        }
+    }
+    fill(&other, &["/b"]);
+    std::fs::write(here.setup().path("pages/larder.clear"), "").unwrap();
+    other.get_until("/b", "the clear to reach the others", |response| cached(response) != "HIT");
+}
+
+#[test]
+fn a_node_that_was_off_or_killed_uses_nothing_that_was_purged_meanwhile() {
+    let cluster = Cluster::new(&[]);
+    let here = cluster.start("web1");
+    let mut other = cluster.start("web2");
+    for is_killed in [false, true] {
+        fill(&other, &["/purged", "/kept"]);
+        // The disk has the pages, and the place in the log.
+        let opened = other.count_in_log(OPEN);
+        other = other.restart();
+        until_open(&other, opened);
+        is_there(&other, "/purged", "the disk");
+        let setup = if is_killed {
+            let serving = other.serving_process();
+            let mut server = other;
+            for process in [server.server().pid(), serving] {
+                larder_testkit::signal_to(process, Signal::Kill).unwrap();
+            }
+            server.server_mut().wait();
+            eventually("the serving process to end", || !larder_testkit::is_running(serving));
+            server.stop()
+        } else {
+            other.stop()
+        };
+        let known = text(&here.ask("PURGE", "/purged", ""));
+        let expected = if is_killed { "Known on 1 of 2 nodes; " } else { "Known on 1 of 1 node\n" };
+        assert!(known.contains(expected), "{known}");
+        other = setup.start_as_written();
+        until_open(&other, opened + 1);
+        is_gone(&other, "/purged", "it was off");
+        is_there(&other, "/kept", "it was off");
+        assert_eq!(other.count_in_log("is stale"), 1, "{}", other.server().error_log());
+    }
+}
+
+#[test]
+fn a_node_without_its_place_in_the_log_has_everything_stale() {
+    let mut cluster = Cluster::new(&[]);
+    let site = cluster.start("web1");
+    fill(&site, &["/a"]);
+    let setup = site.stop();
+    cluster.redis.kill();
+    cluster.redis.start_again();
+    let site = setup.start_as_written();
+    until_open(&site, 1);
+    site.wait_for_log("has lost its data, or is another server: what was stored until now is stale");
+    assert_eq!(cached(&site.get("/a")), "EXPIRED");
+    fill(&site, &["/a"]);
+}
+
+#[test]
+fn without_the_server_nodes_serve_on_and_purges_are_sent_later() {
+    for lines in [&["appendonly yes", "appendfsync always"][..], &[]] {
+        let mut cluster = Cluster::new(lines);
+        let (here, other) = (cluster.start("web1"), cluster.start("web2"));
+        for site in [&here, &other] {
+            fill(site, &["/a", "/b"]);
+        }
+        cluster.redis.kill();
+        let told = here.ask("PURGE", "/a", "");
+        assert_eq!(told.status, 200);
+        let told = text(&told);
+        assert!(told.contains("Purged: 1 page\nKnown on this node alone: redis://127.0.0.1:"), "{told}");
+        assert!(told.contains("The others are told when that is mended."), "{told}");
+        is_gone(&here, "/a", "its own purge");
+        is_there(&here, "/b", "the server is away");
+        is_there(&other, "/a", "the server is away");
+        // The one that knows of it is restarted.
+        let opened = here.count_in_log(OPEN);
+        let here = here.restart();
+        until_open(&here, opened);
+        is_there(&here, "/b", "the server is away");
+        cluster.redis.start_again();
+        other.get_until("/a", "the purge to arrive", |response| cached(response) != "HIT");
+        here.wait_for_log("is back after");
+    }
+}
+
+#[test]
+fn what_stored_pages_may_do_without_the_server_is_as_told() {
+    let mut cluster = Cluster::new(&[]);
+    let with = |node: &str, away: &str| cluster.setup(node).start(&format!("larder_cluster_away {away};{HTTP}"));
+    let (stale, bypass) = (with("web1", "stale=2s"), with("web2", "bypass"));
+    for site in [&stale, &bypass] {
+        fill(site, &["/a", "/vcl/a"]);
+    }
+    cluster.redis.kill();
+    bypass.get_until("/a", "the node to notice", |response| cached(response) == "BYPASS");
+    is_gone(&bypass, "/vcl/a", "a VCL");
+    stale.wait_for_log("what is stored is stale");
+    cluster.redis.start_again();
+    bypass.wait_for_log("is back after");
+    fill(&bypass, &["/a"]);
+}
+
+#[test]
+fn a_process_that_stood_still_knows_at_once_that_it_was_away() {
+    let cluster = Cluster::new(&[]);
+    let here = cluster.start("web1");
+    let other = cluster.setup("web2").start(&format!("larder_cluster_away bypass;{}", HTTP.replace("20s", "100ms")));
+    fill(&other, &["/a"]);
+    let serving = other.serving_process();
+    larder_testkit::signal_to(serving, Signal::Stop).unwrap();
+    // Purges wait for it until its word is four seconds old.
+    let told = text(&here.ask("PURGE", "/a", ""));
+    assert!(told.ends_with("; away: web2 since 4 s\n") || told.contains("away: web2 since"), "{told}");
+    larder_testkit::signal_to(serving, Signal::Continue).unwrap();
+    is_gone(&other, "/a", "it stood still");
+}
+
+#[test]
+fn a_reload_joins_moves_and_leaves() {
+    let cluster = Cluster::new(&[]);
+    let here = cluster.start("web1");
+    let alone = HTTP.replace("larder_cluster ", "# ");
+    let other = cluster.setup("web2").start(&alone);
+    fill(&other, &["/a"]);
+    // Nobody knows what was purged before.
+    other.change_to(HTTP);
+    other.wait_for_log("has this node from now on");
+    is_gone(&other, "/a", "what was stored before");
+    fill(&other, &["/a"]);
+    // The same cluster: pages stay.
+    other.change_to(&format!("{HTTP} # the same"));
+    is_there(&other, "/a", "a reload");
+    assert!(text(&here.ask("PURGE", "/a", "")).ends_with("Known on 2 of 2 nodes\n"));
+    is_gone(&other, "/a", "after a reload");
+    fill(&other, &["/a"]);
+    other.change_to(&alone);
+    assert!(text(&here.ask("PURGE", "/a", "")).ends_with("Known on 1 of 1 node\n"));
+    is_there(&other, "/a", "it has left");
+}
+
+#[test]
+fn the_supervisor_reads_the_authority_and_a_wrong_password_is_said() {
+    let authority = Certificates::new("ours");
+    let certificate = authority.server(&["127.0.0.1"]);
+    let files = larder_testkit::Folder::new().unwrap();
+    let file = |name: &str, text: &str| files.write(name, text).unwrap().display().to_string();
+    let (pem, key) = (file("c.pem", &certificate.pem), file("c.key", &certificate.key_pem));
+    let (pem, key) = (format!("tls-cert-file {pem}"), format!("tls-key-file {key}"));
+    let cluster = Cluster::new(&["tls-port {port}", &pem, &key, "tls-auth-clients no", "requirepass p@ss"]);
+    let with = |password: &str| {
+        HTTP.replace("redis://", &format!("rediss://:{password}@")).replace("name=shop", "name=shop ca=ca.pem")
+    };
+    let site = cluster.setup("web1").file("ca.pem", authority.authority_pem()).start(&with("p%40ss"));
+    assert!(text(&site.ask("PURGE", "/", "")).ends_with("Known on 1 of 1 node\n"), "{}", site.server().error_log());
+    site.change_to(&with("wrong"));
+    site.wait_for_log("refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" (WRONGPASS");
+    assert!(!site.server().error_log().contains("wrong@"));
+    fill(&site, &["/served"]);
+    // A file that is not there is an error of the configuration.
+    let setup = cluster.setup("web2");
+    setup.configure(&with("p%40ss"));
+    let output = setup.larder(&["-t"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("ca.pem"), "{said}");
+}
