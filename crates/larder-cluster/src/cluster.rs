@@ -131,6 +131,6 @@ fn wait_for(thread: &JoinHandle<()>, until: Instant) {
 
 /// How much longer a purge waits for the thread that knows.
 const LATE: Duration = Duration::from_secs(2);
-/// How long the end may take.
-const STOP_MAX: Duration = Duration::from_millis(1500);
+/// How long the end may take: less than a process that ends has left for its disks.
+const STOP_MAX: Duration = Duration::from_millis(600);
 const JOIN_POLL: Duration = Duration::from_millis(1);

@@ -146,18 +146,19 @@ impl<'s> Reader<'s> {
         if !rest.is_empty() && is_written {
             self.noted = Some((node.clone(), self.now));
         }
+        self.meet_namesake(beat, &node);
+        let entries = entries_of(read)?;
+        // Also if others are missing: what goes is gone then, and not only stale.
+        entries.iter().for_each(|entry| self.carry_out(entry));
         if text(epoch) != Some(&place.epoch) {
             return Ok(Some(Lost::Another));
         }
         if items(there).is_empty() {
             return Ok(Some(Lost::Trimmed));
         }
-        self.meet_namesake(beat, &node);
-        let entries = entries_of(read)?;
         self.is_caught_up = entries.len() < READ_MAX;
-        for entry in &entries {
-            self.carry_out(entry);
-            place.at = entry.id;
+        if let Some(last) = entries.last() {
+            place.at = last.id;
         }
         if !entries.is_empty() {
             *self.shared.place.lock() = Some(place.clone());

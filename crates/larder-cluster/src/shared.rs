@@ -71,7 +71,7 @@ impl Shared {
             settings,
             carrier,
             // The younger of two processes has the greater one, on one machine.
-            process: format!("{:012x}{}", contact.now().as_millis(), random_word()),
+            process: format!("{:016x}{}", contact.now().as_nanos(), random_word()),
             contact,
             place: Mutex::new(place),
             work: Mutex::new(Work {
