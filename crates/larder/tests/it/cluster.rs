@@ -1,6 +1,9 @@
 //! `larder_cluster`: what is purged at one larder is gone at the others, whatever happens to them and to the Redis.
 
-use larder_testkit::{Answer, Certificates, Origin, Redis, Signal};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use larder_testkit::{Answer, Certificates, Origin, RaiseOnDrop, Redis, Signal, signal_to};
 
 use crate::site::{Setup, Site, cached, eventually, text};
 
@@ -154,7 +157,7 @@ fn a_node_that_was_off_or_killed_uses_nothing_that_was_purged_meanwhile() {
             let serving = other.serving_process();
             let mut server = other;
             for process in [server.server().pid(), serving] {
-                larder_testkit::signal_to(process, Signal::Kill).unwrap();
+                signal_to(process, Signal::Kill).unwrap();
             }
             server.server_mut().wait();
             eventually("the serving process to end", || !larder_testkit::is_running(serving));
@@ -240,11 +243,11 @@ fn a_process_that_stood_still_knows_at_once_that_it_was_away() {
     let other = cluster.setup("web2").start(&format!("larder_cluster_away bypass;{}", HTTP.replace("20s", "100ms")));
     fill(&other, &["/a"]);
     let serving = other.serving_process();
-    larder_testkit::signal_to(serving, Signal::Stop).unwrap();
+    signal_to(serving, Signal::Stop).unwrap();
     // Purges wait for it until its word is four seconds old.
     let told = text(&here.ask("PURGE", "/a", ""));
     assert!(told.ends_with("; away: web2 since 4 s\n") || told.contains("away: web2 since"), "{told}");
-    larder_testkit::signal_to(serving, Signal::Continue).unwrap();
+    signal_to(serving, Signal::Continue).unwrap();
     is_gone(&other, "/a", "it stood still");
 }
 
@@ -295,4 +298,100 @@ fn the_supervisor_reads_the_authority_and_a_wrong_password_is_said() {
     let output = setup.larder(&["-t"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("ca.pem"), "{said}");
+}
+
+/// The version of each page at the origin, and the one below which nobody may see it any more.
+struct Versions {
+    newest: Vec<AtomicUsize>,
+    least: Vec<AtomicUsize>,
+}
+
+#[test]
+fn what_is_known_everywhere_is_seen_nowhere_whatever_happens_meanwhile() {
+    const PAGES: usize = 40;
+    const PURGES: usize = 700;
+    let mut cluster = Cluster::new(&["appendonly yes", "appendfsync always"]);
+    let http = HTTP.replace("timeout=20s", "timeout=200ms");
+    let start = |node: usize| cluster.setup(&format!("web{node}")).one_worker().start(&http);
+    let sites: Vec<Site> = (1..=5).map(start).collect();
+    let zeros = || (0..PAGES).map(|_| AtomicUsize::new(0)).collect();
+    let versions = Versions { newest: zeros(), least: zeros() };
+    let set = |origin: &Origin, page: usize, version: usize| {
+        origin.answer(format!("/{page}").as_str(), Answer::ok(format!("{version}")));
+    };
+    (0..PAGES).for_each(|page| set(&cluster.origin, page, 0));
+    let (is_over, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|threads| {
+        let _over = RaiseOnDrop(&is_over);
+        for reader in 0..2 {
+            let (sites, versions, is_over, seen) = (&sites, &versions, &is_over, &seen);
+            threads.spawn(move || {
+                let mut number = reader;
+                while !is_over.load(Ordering::Relaxed) {
+                    number += 7;
+                    look(&sites[number % sites.len()], number / 5 % PAGES, versions, seen);
+                }
+            });
+        }
+        let (mut everywhere, mut sites_stopped) = (0, None);
+        for number in 0..PURGES {
+            let page = number * 13 % PAGES;
+            let version = versions.newest[page].fetch_add(1, Ordering::SeqCst) + 1;
+            set(&cluster.origin, page, version);
+            match number {
+                100 => signal_to(sites[4].serving_process(), Signal::Kill).unwrap(),
+                200 => {
+                    let process = sites[3].serving_process();
+                    signal_to(process, Signal::Stop).unwrap();
+                    sites_stopped = Some(process);
+                }
+                260 => signal_to(sites_stopped.expect("it was stopped"), Signal::Continue).unwrap(),
+                350 => cluster.redis.kill(),
+                400 => cluster.redis.start_again(),
+                500 => drop(cluster.redis.ask(&["FLUSHALL"])),
+                _ => {}
+            }
+            // Not by one that is stopped, or is being started.
+            let told = ask_quietly(&sites[number % 3], "PURGE", &format!("/{page}"));
+            if told.is_some_and(|told| told.ends_with("Known on 5 of 5 nodes\n")) {
+                versions.least[page].fetch_max(version, Ordering::SeqCst);
+                everywhere += 1;
+            }
+        }
+        assert!(everywhere > PURGES / 2, "{everywhere}");
+        // What waits anywhere is sent, and everybody is back.
+        for site in &sites {
+            eventually("a purge of each to be known everywhere", || {
+                ask_quietly(site, "PURGE", "/none").is_some_and(|told| told.ends_with("Known on 5 of 5 nodes\n"))
+            });
+        }
+        for (least, newest) in versions.least.iter().zip(&versions.newest) {
+            least.store(newest.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        for site in &sites {
+            (0..PAGES).for_each(|page| look(site, page, &versions, &seen));
+        }
+    });
+    assert!(seen.load(Ordering::Relaxed) > 1000);
+}
+
+/// Gets a page, which must not be older than what was known to be gone everywhere before.
+fn look(site: &Site, page: usize, versions: &Versions, seen: &AtomicUsize) {
+    let least = versions.least[page].load(Ordering::SeqCst);
+    // One that is stopped or killed does not answer.
+    let Some(version) = ask_quietly(site, "GET", &format!("/{page}")) else { return };
+    let version: usize = version.parse().unwrap_or_else(|_| panic!("{version}"));
+    assert!(version >= least, "page {page}: {version} < {least}\n{}", site.server().error_log());
+    seen.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The body of an answer, if there is one in time.
+fn ask_quietly(site: &Site, method: &str, target: &str) -> Option<String> {
+    let mut client = larder_testkit::Client::connect(site.setup().address()).ok()?;
+    client.set_patience(Duration::from_secs(2));
+    client
+        .send(format!("{method} {target} HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n").as_bytes())
+        .ok()?;
+    let response = client.read_response(method).ok()?;
+    (response.status == 200).then(|| text(&response))
 }
