@@ -99,36 +99,40 @@ impl Zone {
     /// for all pages. `made_at` is when it was wished, by the clock of this machine.
     ///
     /// It visits the pages of a key or of a tag, and every page if all are meant; for others there is a ban, by which pages
-    /// are tested when they are found.
+    /// are tested when they are found. True if it stays in the list of bans, which has an end.
     pub fn carry_out(
         self: &Arc<Self>,
         words: &str,
         compile: impl FnOnce(&str) -> Option<Arc<dyn Pattern>>,
         made_at: Time,
         now: Time,
-    ) {
+    ) -> bool {
         if !are_of_purge(words) {
             self.ban_here(self.read_words(words), made_at);
-            return;
+            return true;
         }
         let Some((selection, how, tag_fields)) = Selection::read(words, compile) else {
             self.ban_here(Arc::new(Unread(words.to_owned())), now);
-            return;
+            return true;
         };
         match (&selection, how) {
             (Selection::Key(key), How::Hard) => {
                 self.purge_here(&KeyRef::new(key), now);
+                false
             }
             (Selection::All, How::Hard) => {
                 self.purge_prefix_here(b"", now);
+                false
             }
             (Selection::Key(_) | Selection::Tags(_) | Selection::All, _) => {
                 let purge = Purge::with_words(selection, how, tag_fields, words.to_owned());
                 self.purge_by_ban(purge, now);
+                true
             }
             (Selection::KeyPrefix(_) | Selection::Host(_) | Selection::Url { .. }, _) => {
                 let purge = Purge::with_words(selection, how, tag_fields, words.to_owned());
                 self.ban_here(Arc::new(purge) as Arc<dyn Condition<Object>>, now);
+                true
             }
         }
     }

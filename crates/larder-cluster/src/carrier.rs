@@ -7,8 +7,8 @@ use crate::place::Place;
 /// Does what other nodes wish. Called by the threads of the cluster.
 pub trait Carrier: Send + Sync {
     /// Purges in a zone what these words mean, which were said so long ago. It may come again, and must change nothing then. A
-    /// zone that is not there has nothing to purge.
-    fn carry_out(&self, zone: &str, words: &str, ago: Duration);
+    /// zone that is not there has nothing to purge. True if it stays in a list that pages are tested by.
+    fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool;
 
     /// Makes everything stale that was stored until now: nobody knows what was purged meanwhile.
     fn count_as_stale(&self);

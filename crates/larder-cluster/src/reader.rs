@@ -1,5 +1,6 @@
 //! Reads the log, and has carried out what other nodes wish.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Value;
@@ -43,6 +44,16 @@ struct Reader<'s> {
     /// The server's time.
     now: u64,
     is_full_said: bool,
+    behind: Behind,
+}
+
+/// What a node that is behind has carried out until it has caught up.
+#[derive(Default)]
+struct Behind {
+    /// How many purges of each zone have come into its list.
+    listed: HashMap<String, usize>,
+    /// The zones of which all was purged, and the last entry at that time.
+    covered: HashMap<String, EntryId>,
 }
 
 /// An entry of the log.
@@ -66,7 +77,8 @@ enum Lost {
 impl<'s> Reader<'s> {
     fn of(link: Link, shared: &'s Shared) -> Self {
         let (carried, is_caught_up, has_beaten, noted, now) = (0, false, false, None, 0);
-        Self { link, shared, carried, is_caught_up, has_beaten, noted, now, is_full_said: false }
+        let behind = Behind::default();
+        Self { link, shared, carried, is_caught_up, has_beaten, noted, now, is_full_said: false, behind }
     }
 
     fn run(mut self, pause: &mut Duration) -> Result<(), Fault> {
@@ -149,7 +161,9 @@ impl<'s> Reader<'s> {
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
         // Also if others are missing: what goes is gone then, and not only stale.
-        entries.iter().for_each(|entry| self.carry_out(entry));
+        for entry in &entries {
+            self.carry_out(entry)?;
+        }
         if text(epoch) != Some(&place.epoch) {
             return Ok(Some(Lost::Another));
         }
@@ -157,6 +171,9 @@ impl<'s> Reader<'s> {
             return Ok(Some(Lost::Trimmed));
         }
         self.is_caught_up = entries.len() < READ_MAX;
+        if self.is_caught_up {
+            self.behind = Behind::default();
+        }
         if let Some(last) = entries.last() {
             place.at = last.id;
         }
@@ -166,12 +183,46 @@ impl<'s> Reader<'s> {
         Ok(None)
     }
 
-    fn carry_out(&mut self, entry: &Entry<'_>) {
+    fn carry_out(&mut self, entry: &Entry<'_>) -> Result<(), Fault> {
         // What this process wished, it has carried out before; what one before it wished may have been lost with a crash.
-        let Some(zone) = entry.zone.filter(|_| entry.process != self.shared.process) else { return };
-        let ago = Duration::from_millis(self.now.saturating_sub(entry.id.ms));
-        self.shared.carrier.carry_out(zone, entry.words, ago);
+        let Some(zone) = entry.zone.filter(|_| entry.process != self.shared.process) else { return Ok(()) };
         self.carried += 1;
+        if self.behind.covered.get(zone).is_some_and(|last| entry.id <= *last) {
+            return Ok(());
+        }
+        let ago = Duration::from_millis(self.now.saturating_sub(entry.id.ms));
+        if !self.shared.carrier.carry_out(zone, entry.words, ago) {
+            return Ok(());
+        }
+        let listed = self.behind.listed.entry(zone.to_owned()).or_default();
+        *listed += 1;
+        if *listed < LISTED_MAX {
+            return Ok(());
+        }
+        // The list drops what was stored before its oldest; and each purge that comes into a long one takes longer.
+        *listed = 0;
+        let last = self.last_entry()?;
+        self.shared.carrier.carry_out(zone, "purge hard all", Duration::ZERO);
+        self.behind.covered.insert(zone.to_owned(), last);
+        self.shared.say(
+            Level::Warn,
+            format!("has more than {LISTED_MAX} purges that the zone {zone} missed: all of it is purged"),
+        );
+        Ok(())
+    }
+
+    /// The last entry that is in the log now.
+    fn last_entry(&mut self) -> Result<EntryId, Fault> {
+        let mut commands = redis::pipe();
+        commands.cmd("XREVRANGE").arg(&self.shared.keys.log).arg("+").arg("-").arg("COUNT").arg(1);
+        let answers = self.link.ask(&commands)?;
+        match answers.first().map(items) {
+            Some([entry]) => {
+                entry_of(entry).map(|entry| entry.id).ok_or_else(|| Fault::Odd("its last entry".to_owned()))
+            }
+            // It was trimmed just now.
+            Some(_) | None => Ok(EntryId::default()),
+        }
     }
 
     /// Takes the place behind all that is in the log now, and has stale what was stored before.
@@ -257,6 +308,8 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
 const BLOCK_MS: u32 = 250;
 /// How many entries are read at once.
 const READ_MAX: usize = 1000;
+/// How many purges a node that is behind puts into the list of a zone: as many as a disk keeps.
+const LISTED_MAX: usize = 10_000;
 /// How often a node writes that it is there where others see it when it is away.
 const NOTE_EVERY_MS: u64 = 1000;
 /// How long after a fault the server is tried again.

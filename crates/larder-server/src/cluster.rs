@@ -115,11 +115,11 @@ impl Sharing {
 }
 
 impl Carrier for Zones {
-    fn carry_out(&self, zone: &str, words: &str, ago: Duration) {
-        let Some(zone) = self.by_name.read().get(zone).cloned() else { return };
+    fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool {
+        let Some(zone) = self.by_name.read().get(zone).cloned() else { return false };
         let now = clock::now();
         let made_at = Time(now.0.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)));
-        zone.carry_out(words, |regex| bans::pattern(regex).ok(), made_at, now);
+        zone.carry_out(words, |regex| bans::pattern(regex).ok(), made_at, now)
     }
 
     fn count_as_stale(&self) {

@@ -37,11 +37,12 @@ impl Notes {
 }
 
 impl Carrier for Notes {
-    fn carry_out(&self, zone: &str, words: &str, ago: Duration) {
+    fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool {
         self.note(|seen| {
             seen.purges.push(format!("{zone}: {words}"));
             seen.ages.push(ago);
         });
+        words.contains(" url ")
     }
 
     fn count_as_stale(&self) {

@@ -61,6 +61,23 @@ fn a_node_that_was_off_catches_up_before_it_is_trusted() {
 }
 
 #[test]
+fn a_node_that_missed_more_than_a_list_holds_purges_all_of_the_zone() {
+    let redis = Redis::start(&[]);
+    let here = Node::start(&redis, "here").settled();
+    let place = here.cluster.place();
+    for number in 0..12_000 {
+        here.cluster.push("pages", &format!("purge hard url * is /{number}"));
+    }
+    here.cluster.push("others", "purge hard url * is /");
+    here.purge("purge hard key /");
+    let back = Node::start_with(settings(&redis, "other"), place, None).settled();
+    let seen = back.seen();
+    assert_eq!(seen.purges[10_000..], ["pages: purge hard all", "others: purge hard url * is /"]);
+    here.purge("purge hard url * is /");
+    assert_eq!(back.seen().purges[10_002..], ["pages: purge hard url * is /"]);
+}
+
+#[test]
 fn a_node_carries_out_again_what_it_wished_before_it_was_killed() {
     let redis = Redis::start(&[]);
     let first = Node::start(&redis, "a").settled();
