@@ -46,6 +46,11 @@ impl Sharing {
         self.node.load().as_ref().is_none_or(|node| node.is_trusted())
     }
 
+    /// Whether there are other larders to tell.
+    pub fn is_shared(&self) -> bool {
+        self.node.load().is_some()
+    }
+
     /// Waits until all nodes that are there know what was purged until now, but not long. `None` without a cluster.
     pub async fn known(&self) -> Option<Known> {
         let node = self.node.load_full()?;

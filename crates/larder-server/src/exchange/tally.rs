@@ -25,6 +25,8 @@ pub struct Tally {
     pub took_micros: Option<u64>,
     /// Whether the whole response was sent.
     pub is_complete: bool,
+    /// Whether it has purged pages of which other larders are told, and its answer waits until they know.
+    pub has_purged: bool,
     /// Whether the log lines are being written now.
     pub is_logging: bool,
 }
@@ -68,7 +70,7 @@ pub struct Report {
 impl Tally {
     /// Begins to count anew. Lists keep their memory.
     pub(super) fn reset(&mut self) {
-        let Self { sent, squeezed, attempts, report, guards, took_micros, is_complete, is_logging } = self;
+        let Self { sent, squeezed, attempts, report, guards, took_micros, is_complete, is_logging, has_purged } = self;
         *sent = (0, 0);
         *squeezed = None;
         attempts.clear();
@@ -77,5 +79,6 @@ impl Tally {
         *took_micros = None;
         *is_complete = false;
         *is_logging = false;
+        *has_purged = false;
     }
 }

@@ -151,6 +151,7 @@ pub async fn purge_first(first: PurgeFirst, ex: &mut Exchange, cx: &Cx) -> Step 
     let PurgeFirst { taken: Taken { deeds, said }, answer, plan, validators } = first;
     let now = cx.now();
     let done = tokio::task::spawn_blocking(move || deeds::carry_out(deeds, now)).await;
+    ex.tally.has_purged |= cx.worker.shared.sharing.is_shared();
     let (level, told) =
         match done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string())) {
             Ok(done) => (LogLevel::Info, said::line_by_origin(&said, &done)),

@@ -158,6 +158,8 @@ pub enum Slow {
     Purge(Box<purge::Purge>),
     /// Purge pages of several caches.
     PurgePages(Box<purge_from::Purges>),
+    /// Wait until other larders know what the request has purged, then deliver.
+    Known(Box<Response>),
     /// Purge a page from the dashboard, or ask whether that may be.
     PurgeUrl(Box<dashboard_purge::Asked>),
     /// Find out what is sent of a film.
@@ -372,6 +374,10 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Page(page) if ex.upstream.part == Part::Asked => part::deliver(page, ex, cx),
             Step::Page(page) => page::deliver(page, ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
+            Step::Deliver(response) if ex.tally.has_purged => {
+                ex.tally.has_purged = false;
+                Slow::Known(Box::new(response)).into()
+            }
             Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),
             Step::Send(response) => match settle::settle(response, ex, cx) {
                 Ok(settled) => return Stop::Deliver(settled),
@@ -491,6 +497,10 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Ban(ban) => ban::ban(*ban, ex, cx).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::PurgePages(purges) => purge_from::purge(*purges, ex, cx).await,
+        Slow::Known(response) => {
+            cx.worker.shared.sharing.known().await;
+            Step::Deliver(*response)
+        }
         Slow::PurgeUrl(asked) => dashboard_purge::carry_out(*asked, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,

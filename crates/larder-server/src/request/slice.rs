@@ -248,7 +248,13 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         | Step::Part(_)
         | Step::Abort
         | Step::Slow(
-            Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_) | Slow::PurgeFirst(_) | Slow::Gather(_) | Slow::Hold(_),
+            Slow::Wait(_)
+            | Slow::Load(_)
+            | Slow::Fetch(_)
+            | Slow::PurgeFirst(_)
+            | Slow::Known(_)
+            | Slow::Gather(_)
+            | Slow::Hold(_),
         ) => {
             return step;
         }

@@ -171,6 +171,7 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
         | Slow::PurgePages(_)
         | Slow::PurgeUrl(_)
         | Slow::PurgeFirst(_)
+        | Slow::Known(_)
         | Slow::Film(_)
         | Slow::Fetch(_)
         | Slow::Gather(_)

@@ -18,6 +18,7 @@ const HTTP: &str = "
         proxy_cache pages;
         proxy_cache_key $host$uri;
         proxy_cache_valid 200 1h;
+        larder_purge_by_origin on;
         location / { proxy_pass http://{ORIGIN}; }
         location /module/ { proxy_pass http://{ORIGIN}; larder_purge_from off; proxy_cache_purge PURGE from 127.0.0.1; }
         location /vcl/ { proxy_pass http://{ORIGIN}; larder_purge_from off; vcl {DIR}/a.vcl; }
@@ -25,11 +26,13 @@ const HTTP: &str = "
     server { listen 127.0.0.1:{PORT2} larder_admin; larder_purge_from 127.0.0.1; }";
 
 const VCL: &str = "vcl 4.1;
+    import purge;
     sub vcl_recv {
         if (req.method == \"PURGE\") { return (purge); }
         if (req.method == \"FORGET\") { ban(\"obj.http.X-Kind == \" + req.http.X-Kind); return (synth(200)); }
         return (hash);
     }
+    sub vcl_hit { if (req.http.X-Purge) { purge.hard(); return (synth(200)); } }
     sub vcl_backend_response { set beresp.ttl = 1h; }
     sub vcl_deliver {
         if (obj.hits > 0) { set resp.http.X-Cache = \"HIT\"; } else { set resp.http.X-Cache = \"MISS\"; }
@@ -45,6 +48,7 @@ impl Cluster {
     fn new(lines: &[&str]) -> Self {
         let origin = Origin::start().unwrap();
         origin.answer("*", Answer::ok("page").field("xkey", "all news").field("X-Kind", "shoe"));
+        origin.answer("/purges", Answer::ok("purges").field("X-Larder-Purge", "tag=news"));
         Self { redis: Redis::start(lines), origin }
     }
 
@@ -103,7 +107,7 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
         text(&response)
     };
     type Way<'a> = (&'a str, &'a str, Box<dyn Fn() -> String + 'a>);
-    let ways: [Way<'_>; 12] = [
+    let ways: [Way<'_>; 14] = [
         ("a page", "/a", Box::new(|| ask("PURGE", "/a", ""))),
         ("a tag", "/a", Box::new(|| ask("PURGEKEYS", "/a", "xkey-purge: news\r\n"))),
         ("a tag, softly", "/a", Box::new(|| ask("PURGEKEYS", "/a", "xkey-softpurge: news\r\n"))),
@@ -113,6 +117,8 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
         ("the module, by prefix", "/module/a", Box::new(|| ask("PURGE", "/module/*", ""))),
         ("a VCL", "/vcl/a", Box::new(|| ask("PURGE", "/vcl/a", ""))),
         ("a ban of a VCL", "/vcl/a", Box::new(|| ask("FORGET", "/vcl/a", "X-Kind: shoe\r\n"))),
+        ("the module of a VCL", "/vcl/a", Box::new(|| ask("GET", "/vcl/a", "X-Purge: 1\r\n"))),
+        ("an answer of the origin", "/a", Box::new(|| ask("POST", "/purges", "Content-Length: 0\r\n"))),
         ("the command", "/a", Box::new(|| larder(&["--all"]))),
         ("the command, by tag", "/a", Box::new(|| larder(&["--tag", "news"]))),
         ("the API", "/a", Box::new(|| admin("{\"urls\":[\"http://site.test/a\"]}"))),
@@ -122,14 +128,11 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
             fill(site, &[path]);
         }
         let told = purge();
-        // A VCL does not wait for others.
-        match why.ends_with("a VCL") {
-            true => drop(other.get_until(path, "the purge to arrive", |response| cached(response) != "HIT")),
-            false => is_gone(&other, path, why),
-        }
+        is_gone(&other, path, why);
         is_gone(&here, path, why);
         match why {
-            "a VCL" | "a ban of a VCL" | "the module" | "the module, by prefix" => {}
+            "a VCL" | "a ban of a VCL" | "the module of a VCL" | "the module" | "the module, by prefix" => {}
+            "an answer of the origin" => {}
             "the API" => {
                 assert!(told.contains("\"cluster\":{\"away\":[],\"behind\":[],\"known\":2,\"nodes\":2"), "{told}")
             }

@@ -26,6 +26,7 @@ pub fn ban(run: &mut Run<'_>, expression: &[u8]) -> Option<String> {
         return None;
     }
     let number = zone.ban(condition, run.cx.now());
+    run.ex.tally.has_purged |= run.cx.worker.shared.sharing.is_shared();
     if Steps::BACKEND.contains(run.step) {
         // What this fetch brings is newer than the ban.
         let own = &mut run.ex.vcl.fetch.bans;

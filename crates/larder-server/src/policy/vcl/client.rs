@@ -214,6 +214,7 @@ fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     ex.vcl.client.always_miss = true;
     if let Some(zone) = policy.zone.filter(|_| !ex.is_walk()) {
         let variants = cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+        ex.tally.has_purged |= cx.worker.shared.sharing.is_shared();
         cx.stats().purges.add(1);
         cx.stats().purged.add(variants as u64);
     }

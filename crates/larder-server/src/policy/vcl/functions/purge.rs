@@ -27,6 +27,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
         },
         _ => return Err(unbuilt(&format!("purge.{name}()"))),
     };
+    run.ex.tally.has_purged |= run.cx.worker.shared.sharing.is_shared();
     let stats = run.cx.stats();
     stats.purges.add(1);
     stats.purged.add(variants as u64);

@@ -11,7 +11,7 @@ use crate::vmods::tags;
 use super::unbuilt;
 
 /// Calls one of them. Returns how many pages were purged.
-pub fn call(run: &Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Result<Value, Failure> {
+pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Result<Value, Failure> {
     let shorter = match name {
         "purge" => None,
         "softpurge" => Some(Shorter { ttl: Duration::ZERO, grace: None, keep: None }),
@@ -22,6 +22,7 @@ pub fn call(run: &Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Res
     let purged = run.cx.worker.shared.vmods.tags.purge(tags, shorter, run.cx.now());
     let how = if shorter.is_some() { How::Soft } else { How::Hard };
     let selection = Selection::Tags(tags::split(tags).map(Box::from).collect());
+    run.ex.tally.has_purged |= run.cx.worker.shared.sharing.is_shared();
     for zone in &run.cx.site().caches.zones {
         zone.tell_purged_as(&selection, how, &tags::FIELDS);
     }
