@@ -13,8 +13,9 @@ pub trait Carrier: Send + Sync {
     /// Makes everything stale that was stored until now: nobody knows what was purged meanwhile.
     fn count_as_stale(&self);
 
-    /// Keeps the place until which everything was carried out, when that is on disks. It may wait for these.
-    fn keep(&self, place: &Place);
+    /// Keeps the place until which everything was carried out, when that is on disks. It may wait for these. False if one did
+    /// not: then it is asked again.
+    fn keep(&self, place: &Place) -> bool;
 
     /// Takes a line for the log.
     fn say(&self, level: Level, line: &str);

@@ -22,12 +22,12 @@ pub(crate) fn run(shared: &Shared) {
 fn keep(shared: &Shared, kept: &mut Option<Place>) {
     // Read before the disks are waited for: what comes meanwhile is not on them.
     let place = shared.place.lock().clone();
-    if place != *kept
-        && let Some(place) = &place
-    {
-        shared.carrier.keep(place);
+    if place == *kept {
+        return;
     }
-    *kept = place;
+    if place.as_ref().is_none_or(|place| shared.carrier.keep(place)) {
+        *kept = place;
+    }
 }
 
 const KEEP_EVERY: Duration = Duration::from_secs(1);

@@ -167,7 +167,7 @@ impl<'s> Reader<'s> {
         if text(epoch) != Some(&place.epoch) {
             return Ok(Some(Lost::Another));
         }
-        if items(there).is_empty() {
+        if items(there).is_empty() && place.at != START {
             return Ok(Some(Lost::Trimmed));
         }
         self.is_caught_up = entries.len() < READ_MAX;
@@ -225,7 +225,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes the place behind all that is in the log now, and has stale what was stored before.
+    /// Takes a place in the log as it is now, and has stale what was stored before.
     fn adopt(&mut self, why: &Lost) -> Result<Place, Fault> {
         let keys = &self.shared.keys;
         let mut commands = redis::pipe();
@@ -248,10 +248,17 @@ impl<'s> Reader<'s> {
             Lost::Another => self.shared.say(Level::Warn, format!("has lost its data, or is another server: {stale}")),
             Lost::Trimmed => self.shared.say(Level::Warn, format!("keeps no purges from so long ago: {stale}")),
         }
-        let place = Place { epoch, at };
-        *self.shared.place.lock() = Some(place.clone());
         self.is_caught_up = false;
-        Ok(place)
+        self.noted = None;
+        Ok(match why {
+            Lost::Never | Lost::Trimmed => {
+                let place = Place { epoch, at };
+                *self.shared.place.lock() = Some(place.clone());
+                place
+            }
+            // What is in a log that began just now was wished after the loss, and goes. It has an entry, which is read next.
+            Lost::Another => Place { epoch, at: START },
+        })
     }
 
     /// Takes another name if a younger node of the same name has written over this one's word, as the process does that takes
@@ -304,6 +311,8 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
     Some(entry)
 }
 
+/// The place before the first entry.
+const START: EntryId = EntryId { ms: 0, number: 0 };
 /// How long a read waits at the server: as long as the end of the process may wait for it.
 const BLOCK_MS: u32 = 250;
 /// How many entries are read at once.

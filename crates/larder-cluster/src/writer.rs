@@ -10,11 +10,11 @@ use crate::known::Known;
 use crate::link::{Link, items, text, time_of};
 use crate::place::EntryId;
 use crate::queue::Unsent;
-use crate::shared::{FORGOTTEN_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
+use crate::shared::{BEAT_MS, FORGOTTEN_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
 
 /// Sends until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {
-    let mut writer = Writer { shared, link: None, fault: None, is_kept_said: false };
+    let mut writer = Writer { shared, link: None, fault: None, is_kept_said: false, seen: Seen::default() };
     while writer.turn() {}
     writer.leave();
 }
@@ -26,6 +26,18 @@ struct Writer<'s> {
     fault: Option<Fault>,
     /// Whether the log was told that the file cannot be written.
     is_kept_said: bool,
+    seen: Seen,
+}
+
+/// The nodes that were there at the last look.
+#[derive(Default)]
+struct Seen {
+    /// In which log.
+    epoch: String,
+    names: Vec<String>,
+    /// Those that were there before the server lost its data, and are waited for until then.
+    missing: Vec<String>,
+    until: Option<Instant>,
 }
 
 /// The nodes, as the server knows them.
@@ -217,9 +229,10 @@ impl Writer<'_> {
         let mut commands = redis::pipe();
         commands.cmd("TIME");
         commands.cmd("HGETALL").arg(&shared.keys.nodes);
+        commands.cmd("GET").arg(&shared.keys.epoch);
         let answers = self.ask(&commands)?;
         let odd = || Fault::Odd("its nodes".to_owned());
-        let [time, nodes] = &answers[..] else { return Err(odd()) };
+        let [time, nodes, epoch] = &answers[..] else { return Err(odd()) };
         let now = time_of(time).ok_or_else(odd)?;
         let (mut seen, mut forgotten) = (Vec::new(), Vec::new());
         for (name, at) in pairs(nodes).filter(|(name, _)| *name != own) {
@@ -229,15 +242,23 @@ impl Writer<'_> {
             }
         }
         let mut commands = redis::pipe();
-        for (name, _) in &seen {
-            commands.cmd("GET").arg(shared.keys.at(name));
+        if !seen.is_empty() {
+            let places = commands.cmd("MGET");
+            seen.iter().for_each(|(name, _)| {
+                places.arg(shared.keys.at(name));
+            });
         }
         if !forgotten.is_empty() {
             commands.cmd("HDEL").arg(&shared.keys.nodes).arg(&forgotten);
         }
         let places = if commands.is_empty() { Vec::new() } else { self.ask(&commands)? };
-        let others = seen.into_iter().zip(&places).map(|((name, last), place)| (name, last, place_of(place)));
-        Ok(Nodes { now, others: others.collect() })
+        let places = places.first().filter(|_| !seen.is_empty()).map(items).unwrap_or_default();
+        let others = seen.into_iter().zip(places).map(|((name, last), place)| (name, last, place_of(place)));
+        let mut others: Vec<_> = others.collect();
+        let names = others.iter().map(|(name, ..)| name.clone()).collect();
+        let missing = self.seen.look(text(epoch).unwrap_or_default(), names, Instant::now());
+        others.extend(missing.iter().map(|name| (name.clone(), now, Some(EntryId::default()))));
+        Ok(Nodes { now, others })
     }
 
     /// Sends what can be sent, and takes the node off the list.
@@ -262,6 +283,24 @@ impl Writer<'_> {
             // If it fails, others see for a day that it is away.
             let _ = self.ask(&commands);
         }
+    }
+}
+
+impl Seen {
+    /// Notes which nodes are there, and returns those that are waited for: a server that has lost its data names a node again
+    /// when that has noticed.
+    fn look(&mut self, epoch: &str, names: Vec<String>, now: Instant) -> &[String] {
+        if self.epoch != epoch {
+            self.missing.append(&mut self.names);
+            self.until = Some(now + Duration::from_millis(BEAT_MS.into()));
+            self.epoch = epoch.to_owned();
+        }
+        self.missing.retain(|name| !names.contains(name));
+        self.names = names;
+        if self.until.is_some_and(|until| now >= until) {
+            self.missing.clear();
+        }
+        &self.missing
     }
 }
 
@@ -325,6 +364,26 @@ mod tests {
         assert_eq!(place_of(&word(b"abc 5-6")), Some(EntryId { ms: 5, number: 6 }));
         for text in [&b""[..], b"5-6", b"abc ", b"abc five"] {
             assert_eq!(place_of(&word(text)), None);
+        }
+    }
+
+    #[test]
+    fn nodes_are_waited_for_that_the_server_has_forgotten() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (mut seen, now) = (Seen::default(), Instant::now());
+        for (secs, epoch, there, missing) in [
+            (0, "a", &["x", "y"][..], &[][..]),
+            // One that has left.
+            (1, "a", &["x", "y", "z"], &[]),
+            (2, "a", &["x", "y"], &[]),
+            (3, "b", &[], &["x", "y"]),
+            (4, "b", &["y"], &["x"]),
+            (6, "b", &["y"], &["x"]),
+            (8, "b", &["y"], &[]),
+            (9, "b", &[], &[]),
+        ] {
+            let now = now + Duration::from_secs(secs);
+            assert_eq!(seen.look(epoch, names(there), now), names(missing), "{secs}");
         }
     }
 

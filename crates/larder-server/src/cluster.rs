@@ -28,6 +28,8 @@ pub struct Sharing {
 struct Zones {
     by_name: RwLock<HashMap<String, Arc<Zone>>>,
     log: Mutex<MainLog>,
+    /// What was warned of last.
+    warned: Mutex<String>,
 }
 
 /// When a configuration is taken over.
@@ -119,6 +121,17 @@ impl Sharing {
     }
 }
 
+impl Zones {
+    /// Writes a line, unless it was the last one.
+    fn warn_once(&self, line: String) {
+        let mut warned = self.warned.lock();
+        if *warned != line {
+            self.log.lock().write(LogLevel::Warn, &line);
+            *warned = line;
+        }
+    }
+}
+
 impl Carrier for Zones {
     fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool {
         let Some(zone) = self.by_name.read().get(zone).cloned() else { return false };
@@ -132,21 +145,25 @@ impl Carrier for Zones {
         zones.iter().for_each(make_stale);
     }
 
-    fn keep(&self, place: &Place) {
+    fn keep(&self, place: &Place) -> bool {
+        let mut is_kept = true;
         let zones: Vec<_> = self.by_name.read().values().cloned().collect();
         for zone in zones.iter().filter(|zone| !zone.shelves().is_empty()) {
             // If it cannot be kept now, the purges since the last place are carried out again after a start.
             if !bans::all_kept_blocking(zone) {
+                is_kept = false;
                 continue;
             }
             for folder in folders(zone) {
                 if let Err(error) = place.keep_in(&folder) {
+                    is_kept = false;
                     let folder = folder.display();
-                    let fact = format_args!("cluster: {folder} does not keep which purges are carried out: {error}");
-                    self.log.lock().write(LogLevel::Warn, fact);
+                    let fact = format!("cluster: {folder} does not keep which purges are carried out: {error}");
+                    self.warn_once(fact);
                 }
             }
         }
+        is_kept
     }
 
     fn say(&self, level: Level, line: &str) {

@@ -25,6 +25,8 @@ pub struct Seen {
     pub stale: usize,
     /// Lines for the log.
     pub lines: Vec<String>,
+    /// Whether it was asked to keep a place.
+    pub has_kept: bool,
     /// The last place that was kept.
     pub place: Option<Place>,
 }
@@ -49,8 +51,17 @@ impl Carrier for Notes {
         self.note(|seen| seen.stale += 1);
     }
 
-    fn keep(&self, place: &Place) {
-        self.note(|seen| seen.place = Some(place.clone()));
+    fn keep(&self, place: &Place) -> bool {
+        let mut is_first = false;
+        self.note(|seen| {
+            is_first = !seen.has_kept;
+            seen.has_kept = true;
+            if !is_first {
+                seen.place = Some(place.clone());
+            }
+        });
+        // A disk may need a while.
+        !is_first
     }
 
     fn say(&self, level: Level, line: &str) {
