@@ -96,6 +96,11 @@ impl Contact {
         Some(due.saturating_sub(self.now()))
     }
 
+    /// Whether the server is of no use now.
+    pub fn is_away(&self) -> bool {
+        self.state.lock().fault.is_some()
+    }
+
     /// No stored page may be used any more, as nobody reads what others purge.
     pub fn end(&self) {
         let mut state = self.state.lock();

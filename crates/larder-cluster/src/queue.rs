@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Purges that are not in the log yet, in their order, and the file that keeps them while the server is away.
 pub(crate) struct Queue {
@@ -12,10 +12,18 @@ pub(crate) struct Queue {
     newest: u64,
     /// The folder that keeps them.
     folder: Option<PathBuf>,
-    /// How many from the front are in the file.
-    kept: usize,
+    /// Those up to this number are in the file.
+    kept: u64,
     /// Whether there is a file.
     has_file: bool,
+}
+
+/// What a file is still to keep.
+pub(crate) struct Unkept {
+    folder: PathBuf,
+    text: Vec<u8>,
+    /// Up to which number.
+    number: u64,
 }
 
 /// A purge that is not in the log yet.
@@ -41,7 +49,7 @@ impl Queue {
                 queue.push(zone, words);
             }
         }
-        queue.kept = queue.unsent.len();
+        queue.kept = queue.newest;
         queue
     }
 
@@ -84,33 +92,29 @@ impl Queue {
         first
     }
 
-    /// Those up to this number are in the log.
-    pub fn sent(&mut self, number: u64) {
+    /// Those up to this number are in the log. Returns the file that has nothing to keep any more.
+    #[must_use]
+    pub fn sent(&mut self, number: u64) -> Option<PathBuf> {
         while self.unsent.front().is_some_and(|first| first.number <= number) {
             self.unsent.pop_front();
-            self.kept = self.kept.saturating_sub(1);
         }
-        if self.unsent.is_empty()
-            && self.has_file
-            && let Some(folder) = &self.folder
-        {
-            // If it stays, what it says is sent once more, which changes nothing.
-            let _ = fs::remove_file(folder.join(UNSENT_FILE));
-            self.has_file = false;
-        }
+        let is_over = self.unsent.is_empty() && std::mem::take(&mut self.has_file);
+        self.folder.as_ref().filter(|_| is_over).map(|folder| folder.join(UNSENT_FILE))
     }
 
-    /// Has the folder keep those that it does not keep yet.
-    pub fn keep(&mut self) -> io::Result<()> {
-        let Some(folder) = &self.folder else { return Ok(()) };
-        if self.kept >= self.unsent.len() {
-            return Ok(());
-        }
-        let mut text = Vec::new();
-        self.unsent.range(self.kept..).for_each(|unsent| write(unsent, &mut text));
-        append(folder, &text)?;
-        (self.kept, self.has_file) = (self.unsent.len(), true);
-        Ok(())
+    /// What the folder does not keep yet. It is [written](Unkept::write) while others push, and then [noted](Self::kept).
+    pub fn unkept(&self) -> Option<Unkept> {
+        let folder = self.folder.clone()?;
+        let number = self.unsent.back().map(|last| last.number).filter(|last| *last > self.kept)?;
+        let (count, mut text) =
+            (self.unsent.iter().rev().take_while(|unsent| unsent.number > self.kept).count(), Vec::new());
+        self.unsent.range(self.unsent.len() - count..).for_each(|unsent| write(unsent, &mut text));
+        Some(Unkept { folder, text, number })
+    }
+
+    /// The folder keeps these, or cannot.
+    pub fn kept(&mut self, unkept: &Unkept) {
+        (self.kept, self.has_file) = (unkept.number, true);
     }
 
     /// Has one purge of all for each zone take the place of very many.
@@ -127,15 +131,16 @@ impl Queue {
             let words = if is_hard { "purge hard all" } else { "purge soft all" };
             self.unsent.push_back(Unsent { number: self.newest, zone, words: words.to_owned() });
         }
-        // What the file says stays true, and is sent if this process ends before.
-        self.kept = 0;
     }
 }
 
-fn append(folder: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().append(true).create(true).open(folder.join(UNSENT_FILE))?;
-    file.write_all(text)?;
-    file.sync_data()
+impl Unkept {
+    /// Writes it, durably.
+    pub fn write(&self) -> io::Result<()> {
+        let mut file: File = OpenOptions::new().append(true).create(true).open(self.folder.join(UNSENT_FILE))?;
+        file.write_all(&self.text)?;
+        file.sync_data()
+    }
 }
 
 /// A line `ZONE<tab>WORDS`, in which `\\`, `\t` and `\n` are bytes of the texts.
@@ -192,6 +197,13 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 mod tests {
     use super::*;
 
+    fn keep(queue: &mut Queue) {
+        let unkept = queue.unkept().expect("there is something to keep");
+        unkept.write().expect("it can be written");
+        queue.kept(&unkept);
+        assert!(queue.unkept().is_none());
+    }
+
     fn words(queue: &Queue) -> Vec<&str> {
         queue.unsent.iter().map(|unsent| &*unsent.words).collect()
     }
@@ -205,20 +217,20 @@ mod tests {
         let odd = "obj.http.a ~ \"\\\t\n\u{e9}\"";
         queue.push("pages".to_owned(), "purge hard all".to_owned());
         queue.push("o\tdd".to_owned(), odd.to_owned());
-        queue.keep().expect("it can be written");
+        keep(&mut queue);
         queue.push("pages".to_owned(), "purge soft all".to_owned());
-        queue.keep().expect("it can be written");
+        keep(&mut queue);
         queue.push("pages".to_owned(), "not kept".to_owned());
         let mut again = of_folder();
         assert_eq!(words(&again), ["purge hard all", odd, "purge soft all"]);
         assert_eq!(again.unsent[1].zone, "o\tdd");
-        again.sent(2);
+        assert_eq!(again.sent(2), None);
         again.push("pages".to_owned(), "a later one".to_owned());
-        again.keep().expect("it can be written");
+        keep(&mut again);
         // What was sent is in the file until all is.
         assert_eq!(words(&of_folder()), ["purge hard all", odd, "purge soft all", "a later one"]);
-        again.sent(again.newest());
-        assert!(of_folder().is_empty() && !folder.path().join(UNSENT_FILE).exists());
+        assert_eq!(again.sent(again.newest()), Some(folder.path().join(UNSENT_FILE)));
+        assert_eq!(again.sent(again.newest()), None);
     }
 
     #[test]
@@ -238,7 +250,7 @@ mod tests {
             }
             let newest = queue.push("pages".to_owned(), last.to_owned());
             assert_eq!(words(&queue), [expected]);
-            queue.sent(newest);
+            assert_eq!(queue.sent(newest), None);
             assert!(queue.is_empty());
         }
     }
@@ -251,7 +263,7 @@ mod tests {
             queue.push("pages".to_owned(), "y".to_owned());
         }
         assert_eq!(queue.first().len(), 1);
-        queue.sent(1);
+        assert_eq!(queue.sent(1), None);
         assert_eq!(queue.first().len(), BATCH_MAX);
     }
 }

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::known::Known;
 use crate::link::{Link, items, text, time_of};
 use crate::place::EntryId;
-use crate::queue::Unsent;
+use crate::queue::{Unkept, Unsent};
 use crate::shared::{BEAT_MS, FORGOTTEN_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
 
 /// Sends until the node leaves, over as many connections as that takes.
@@ -76,9 +76,15 @@ impl Writer<'_> {
             if is_to_try {
                 return (work.queue.first(), false);
             }
+            if let Some(unkept) = work.queue.unkept() {
+                // Nobody is answered before a crash can be survived; and nobody who purges waits for this.
+                drop(work);
+                self.keep(&unkept);
+                work = self.shared.work.lock();
+                work.queue.kept(&unkept);
+                continue;
+            }
             if !work.queue.is_empty() {
-                // Nobody is answered before a crash can be survived.
-                self.keep(&mut work);
                 self.refuse(&mut work);
             }
             if !work.waiters.is_empty() {
@@ -134,8 +140,11 @@ impl Writer<'_> {
             }
             *last_sent = Some((unsent.number, *entry));
         }
-        if let Some((number, _)) = last_sent {
-            queue.sent(*number);
+        let file = last_sent.and_then(|(number, _)| queue.sent(number));
+        drop(work);
+        if let Some(file) = file {
+            // If it stays, what it says is sent once more, which changes nothing.
+            let _ = std::fs::remove_file(file);
         }
     }
 
@@ -143,7 +152,9 @@ impl Writer<'_> {
         self.link = None;
         let unsent = {
             let mut work = self.shared.work.lock();
-            work.next_try = Instant::now() + TRY_EVERY;
+            // A try may take long, and who purges waits for it. When the reader has found the server, it says so.
+            let is_away = matches!(fault, Fault::Unreachable(_)) && self.shared.contact.is_away();
+            work.next_try = Instant::now() + if is_away { TRY_AWAY_EVERY } else { TRY_EVERY };
             work.queue.len()
         };
         if self.fault.as_ref() != Some(&fault) {
@@ -152,8 +163,8 @@ impl Writer<'_> {
         self.fault = Some(fault);
     }
 
-    fn keep(&mut self, work: &mut Work) {
-        let Err(error) = work.queue.keep() else { return };
+    fn keep(&mut self, unkept: &Unkept) {
+        let Err(error) = unkept.write() else { return };
         if !self.is_kept_said {
             self.is_kept_said = true;
             self.shared.say(Level::Error, format!("is away, and purges for it cannot be kept on disk: {error}"));
@@ -272,8 +283,12 @@ impl Writer<'_> {
         }
         {
             let mut work = self.shared.work.lock();
-            self.keep(&mut work);
             work.waiters.clear();
+            let unkept = work.queue.unkept();
+            drop(work);
+            if let Some(unkept) = unkept {
+                self.keep(&unkept);
+            }
         }
         let node = self.shared.node.lock().clone();
         let mut commands = redis::pipe();
@@ -345,6 +360,8 @@ impl Waiter {
     }
 }
 
+/// The same while the reader tries, too.
+const TRY_AWAY_EVERY: Duration = Duration::from_secs(10);
 /// How long after a fault the server is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(500);
 /// How often it is asked how far the nodes have read, while somebody waits.

@@ -7,8 +7,8 @@ use crate::{bans, clock};
 
 use super::Form;
 
-/// Purges in these zones, and waits until disks have noted it, and other larders know it. An error says why nothing was, or that a restart may forget
-/// it.
+/// Purges in these zones, and waits until disks have noted it, and other larders know it. An error says why nothing was, or
+/// that a restart may forget it.
 pub(super) fn purge(wanted: &Wanted, pages: &Pages, sharing: &Sharing) -> Result<Done, String> {
     let deeds = wanted.planned(&pages.zones, &pages.profiles).map_err(|why| format!("nothing is purged: {why}"))?;
     let noted = deeds::noted(&deeds);
