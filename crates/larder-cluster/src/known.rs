@@ -29,13 +29,13 @@ impl Known {
         self.unsent.is_none() && self.behind.is_empty() && self.away.is_empty()
     }
 
-    /// That in words.
+    /// That in a sentence, with words of the server.
     pub fn text(&self) -> String {
         if let Some(why) = &self.unsent {
-            return format!("known on this node alone: {why}. The others are told when that is mended.");
+            return format!("Known on this node alone: {why}. The others are told when that is mended.");
         }
         let nodes = if self.of == 1 { "node" } else { "nodes" };
-        let mut text = format!("known on {} of {} {nodes}", self.on, self.of);
+        let mut text = format!("Known on {} of {} {nodes}", self.on, self.of);
         for (at, (node, since)) in self.away.iter().enumerate() {
             let before = if at == 0 { "; away: " } else { ", " };
             // Writing to a text does not fail.
@@ -64,11 +64,11 @@ mod tests {
     fn a_purge_says_who_knows_it() {
         let away = |node: &str, secs| (node.to_owned(), Duration::from_secs(secs));
         for (known, text, everywhere) in [
-            (Known { on: 1, of: 1, ..Known::default() }, "known on 1 of 1 node", true),
-            (Known { on: 5, of: 5, ..Known::default() }, "known on 5 of 5 nodes", true),
+            (Known { on: 1, of: 1, ..Known::default() }, "Known on 1 of 1 node", true),
+            (Known { on: 5, of: 5, ..Known::default() }, "Known on 5 of 5 nodes", true),
             (
                 Known { on: 4, of: 5, away: vec![away("web3", 12)], ..Known::default() },
-                "known on 4 of 5 nodes; away: web3 since 12 s",
+                "Known on 4 of 5 nodes; away: web3 since 12 s",
                 false,
             ),
             (
@@ -79,12 +79,12 @@ mod tests {
                     behind: vec!["c".to_owned()],
                     unsent: None,
                 },
-                "known on 1 of 4 nodes; away: a since 2 min, b since 2 h; not yet: c",
+                "Known on 1 of 4 nodes; away: a since 2 min, b since 2 h; not yet: c",
                 false,
             ),
             (
                 Known::unsent("redis://a:1 is full".to_owned()),
-                "known on this node alone: redis://a:1 is full. The others are told when that is mended.",
+                "Known on this node alone: redis://a:1 is full. The others are told when that is mended.",
                 false,
             ),
         ] {

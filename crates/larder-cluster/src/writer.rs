@@ -416,6 +416,6 @@ mod tests {
             ],
         };
         let known = nodes.knowing(entry(10));
-        assert_eq!(known.text(), "known on 2 of 4 nodes; away: c since 12 s; not yet: b");
+        assert_eq!(known.text(), "Known on 2 of 4 nodes; away: c since 12 s; not yet: b");
     }
 }

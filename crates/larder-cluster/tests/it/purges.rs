@@ -13,7 +13,7 @@ fn a_purge_is_known_everywhere_and_not_carried_out_by_who_wished_it() {
     let redis = Redis::start(&[]);
     let nodes = ["a", "b", "c"].map(|name| Node::start(&redis, name).settled());
     let known = nodes[0].purge("purge hard key /");
-    assert_eq!(known.text(), "known on 3 of 3 nodes");
+    assert_eq!(known.text(), "Known on 3 of 3 nodes");
     assert_eq!(nodes[1].seen().purges, ["pages: purge hard key /"]);
     assert_eq!(nodes[2].seen().purges, ["pages: purge hard key /"]);
     assert!(nodes[0].seen().purges.is_empty());
@@ -29,7 +29,7 @@ fn a_node_that_leaves_is_not_named_any_more() {
     let redis = Redis::start(&[]);
     let here = Node::start(&redis, "here").settled();
     drop(Node::start(&redis, "gone").settled());
-    assert_eq!(here.purge("purge hard all").text(), "known on 1 of 1 node");
+    assert_eq!(here.purge("purge hard all").text(), "Known on 1 of 1 node");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn purges_without_the_server_are_kept_and_sent_when_it_is_back() {
         let other = Node::start(&redis, "other").settled();
         redis.kill();
         let known = here.purge("purge hard key /1");
-        assert!(known.text().starts_with("known on this node alone: redis://127.0.0.1:"), "{}", known.text());
+        assert!(known.text().starts_with("Known on this node alone: redis://127.0.0.1:"), "{}", known.text());
         assert!(known.text().contains(" cannot be reached: "), "{}", known.text());
         assert_eq!(files(folder.path()), [UNSENT_FILE]);
         assert!(here.cluster.is_trusted() && other.cluster.is_trusted(), "they serve on");
@@ -164,7 +164,7 @@ fn a_node_that_is_away_is_named_and_may_not_use_what_it_has() {
     // A node that was killed: its word is there for four seconds.
     redis.ask(&["HSET", "larder:{shop}:nodes", "web3", &(millis() - 12_500).to_string()]);
     redis.ask(&["HSET", "larder:{shop}:nodes", "long-ago", "1000"]);
-    assert_eq!(here.purge("purge hard all").text(), "known on 1 of 2 nodes; away: web3 since 12 s");
+    assert_eq!(here.purge("purge hard all").text(), "Known on 1 of 2 nodes; away: web3 since 12 s");
     assert_eq!(redis.ask(&["HEXISTS", "larder:{shop}:nodes", "long-ago"]), ["0"]);
     // One that is there and has not read yet.
     redis.ask(&["SET", "larder:{shop}:at:web3", "abc 1-0"]);
@@ -201,7 +201,7 @@ fn two_nodes_of_one_name_get_two_names() {
     assert!(line.ends_with("now: give each its own \"node=\""), "{line}");
     let third = Node::start(&redis, "third").settled();
     third.until_known("purge hard all");
-    assert_eq!(third.purge("purge hard all").text(), "known on 3 of 3 nodes");
+    assert_eq!(third.purge("purge hard all").text(), "Known on 3 of 3 nodes");
     assert!(second.seen().purges.contains(&"pages: purge hard all".to_owned()));
 }
 

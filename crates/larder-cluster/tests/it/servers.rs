@@ -85,7 +85,7 @@ fn a_redis_cluster_sends_nodes_to_the_server_of_their_keys() {
     }
     let nodes = [Node::start(first, "a").settled(), Node::start(second, "b").settled()];
     let known = nodes[0].purge("purge hard all");
-    assert_eq!(known.text(), "known on 2 of 2 nodes", "{:?}", nodes[1].seen().lines);
+    assert_eq!(known.text(), "Known on 2 of 2 nodes", "{:?}", nodes[1].seen().lines);
 }
 
 #[test]

@@ -172,8 +172,7 @@ impl Done {
             text.push_str("What is on disk alone is purged too, and not counted.\n");
         }
         if let Some(known) = &self.known {
-            text.push_str(known_line(known).trim_start());
-            text.push('\n');
+            let _ = writeln!(text, "{}", Plain(&known.text()));
         }
         text
     }
@@ -186,13 +185,6 @@ impl Done {
         let (pages, is_also_on_disk) = (self.pages, self.is_also_on_disk);
         format!("{{\"purged\":{pages},\"also_on_disk\":{is_also_on_disk},\"banned\":{banned}{cluster}}}\n")
     }
-}
-
-/// A line that says on which nodes it is known, with the end of the line before it.
-pub fn known_line(known: &Known) -> String {
-    let text = known.text();
-    let (first, rest) = text.split_at(text.len().min(1));
-    format!("\n{}{rest}", Plain(&first.to_uppercase()))
 }
 
 fn cluster_json(known: &Known) -> serde_json::Value {
@@ -260,6 +252,20 @@ mod tests {
         ] {
             assert_eq!(done.text(), expected);
         }
+    }
+
+    #[test]
+    fn on_which_nodes_it_is_known_is_told() {
+        let away = vec![("web3".to_owned(), Duration::from_secs(12))];
+        let known = Known { on: 4, of: 5, away, ..Known::default() };
+        let done = Done { pages: 1, known: Some(known), ..Done::default() };
+        assert_eq!(done.text(), "Purged: 1 page\nKnown on 4 of 5 nodes; away: web3 since 12 s\n");
+        let expected = "{\"purged\":1,\"also_on_disk\":false,\"banned\":[],\"cluster\":{\"away\":[{\"node\":\"web3\",\
+                        \"seconds\":12}],\"behind\":[],\"known\":4,\"nodes\":5,\"unsent\":null}}\n";
+        assert_eq!(done.json(), expected);
+        let unsent = Some("redis://a:1 is full (\u{9b}31m)".to_owned());
+        let done = Done { known: Some(Known { on: 1, of: 1, unsent, ..Known::default() }), ..done };
+        assert!(done.text().contains("is full (\\u{9b}31m)"), "{}", done.text());
     }
 
     #[test]

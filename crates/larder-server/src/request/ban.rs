@@ -10,7 +10,7 @@ use larder_http::status;
 use crate::bans;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
-use crate::purges::{deeds, said};
+use crate::purges::said;
 use crate::site::BanRule;
 use crate::vsl::{Plain, Shown};
 
@@ -94,7 +94,7 @@ pub async fn ban(ban: Ban, ex: &mut Exchange, cx: &Cx) -> Step {
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("banned: {said}"));
             let mut answer = format!("Banned: {}", Plain(&text));
             if let Some(known) = cx.worker.shared.sharing.known().await {
-                answer.push_str(&deeds::known_line(&known));
+                answer.push_str(&format!("\n{}", Plain(&known.text())));
             }
             told(status::OK, &answer, ex)
         }
