@@ -1,7 +1,7 @@
 //! Servers with TLS, behind Sentinels, and in a Redis Cluster.
 
 use larder_cluster::{Server, Settings};
-use larder_testkit::{Certificates, Folder, Redis, Signal};
+use larder_testkit::{Certificates, Folder, Redis, Signal, free_port};
 
 use crate::node::{Node, settings};
 
@@ -67,14 +67,22 @@ fn a_sentinel_names_the_primary_and_the_next_one() {
 
 #[test]
 fn a_redis_cluster_sends_nodes_to_the_server_of_their_keys() {
-    let servers = [(); 2].map(|()| {
-        Redis::start(&["cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-require-full-coverage no"])
+    // The port by which they talk to each other: by itself it is one that the kernel gives to connections.
+    let buses = [free_port(), free_port()];
+    let servers = buses.map(|bus| {
+        let bus = format!("cluster-port {bus}");
+        Redis::start(&[
+            "cluster-enabled yes",
+            &bus,
+            "cluster-config-file nodes.conf",
+            "cluster-require-full-coverage no",
+        ])
     });
     let [first, second] = &servers;
     // The keys of "shop" lie in one half, wherever that is.
     first.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
     second.ask(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
-    first.ask(&["CLUSTER", "MEET", "127.0.0.1", &second.port().to_string()]);
+    first.ask(&["CLUSTER", "MEET", "127.0.0.1", &second.port().to_string(), &buses[1].to_string()]);
     let until = std::time::Instant::now() + larder_testkit::PATIENCE;
     while !servers.iter().all(|redis| {
         let info = redis.ask(&["CLUSTER", "INFO"]).concat();
