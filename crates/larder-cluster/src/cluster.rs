@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::carrier::Carrier;
-use crate::contact::Contact;
+use crate::contact::{Contact, Trust};
 use crate::known::Known;
 use crate::place::Place;
 use crate::queue::Queue;
@@ -34,8 +34,8 @@ pub struct Start {
     pub place: Option<Place>,
     /// The folder that keeps purges while the server is away; without one a crash loses them.
     pub unsent: Option<PathBuf>,
-    /// A clock that goes on while the process is stopped or the machine sleeps.
-    pub clock: fn() -> Duration,
+    /// What says whether stored pages may be used. No other node that runs has it.
+    pub trust: Arc<Trust>,
 }
 
 struct Threads {
@@ -45,9 +45,9 @@ struct Threads {
 }
 
 impl Cluster {
-    /// Joins it. No stored page may be used until [`is_trusted`](Self::is_trusted) says so.
+    /// Joins it. No stored page may be used until [`Start::trust`] says so.
     pub fn start(start: Start) -> io::Result<Arc<Self>> {
-        let contact = Contact::new(start.settings.away, start.clock);
+        let contact = Contact::new(start.settings.away, start.trust);
         let queue = Queue::of_folder(start.unsent);
         let shared = Arc::new(Shared::new(start.settings, start.carrier, contact, start.place, queue));
         let spawn = |name: &str, run: fn(&Shared)| {
@@ -73,8 +73,7 @@ impl Cluster {
     }
 
     /// Whether stored pages may be used: everything is carried out that others have purged, or the server is away and they
-    /// may all the same. Costs one load where they always may.
-    #[inline]
+    /// may all the same.
     pub fn is_trusted(&self) -> bool {
         self.shared.contact.is_trusted()
     }

@@ -1,5 +1,6 @@
 //! Whether stored pages may be used, by when the server was heard last.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,14 +9,38 @@ use parking_lot::{Condvar, Mutex};
 use crate::fault::Fault;
 use crate::settings::{Away, LEASE};
 
+/// Until when stored pages may be used: without a cluster, always. It outlives the nodes that a process is one after the other.
+pub struct Trust {
+    /// In milliseconds of the clock; `u64::MAX` for always. Read at each lookup.
+    until: AtomicU64,
+    clock: fn() -> Duration,
+}
+
+impl Trust {
+    /// Always, until a node has it. The clock goes on while the process is stopped or the machine sleeps.
+    pub fn always(clock: fn() -> Duration) -> Self {
+        Self { until: AtomicU64::new(u64::MAX), clock }
+    }
+
+    /// Always again, as this process is no node any more.
+    pub fn give(&self) {
+        self.until.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Whether stored pages may be used now. Costs one load where they always may.
+    #[inline]
+    pub fn is_given(&self) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        until == u64::MAX || millis((self.clock)()) < until
+    }
+}
+
 /// When the server was heard last, and until when stored pages may be used.
 ///
 /// The clock goes on while the process is stopped or the machine sleeps, so a worker that wakes up knows at once.
 pub(crate) struct Contact {
     away: Away,
-    clock: fn() -> Duration,
-    /// In milliseconds of that clock; `u64::MAX` for always. Read at each lookup.
-    trusted_until: AtomicU64,
+    trust: Arc<Trust>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -32,21 +57,20 @@ struct State {
 
 impl Contact {
     /// Nothing is known yet, and no stored page may be used.
-    pub fn new(away: Away, clock: fn() -> Duration) -> Self {
+    pub fn new(away: Away, trust: Arc<Trust>) -> Self {
+        trust.until.store(0, Ordering::Relaxed);
         let state = State { heard: None, stale_due: None, is_settled: false, is_ended: false, fault: None };
-        Self { away, clock, trusted_until: AtomicU64::new(0), state: Mutex::new(state), changed: Condvar::new() }
+        Self { away, trust, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Now.
     pub fn now(&self) -> Duration {
-        (self.clock)()
+        (self.trust.clock)()
     }
 
     /// Whether stored pages may be used.
-    #[inline]
     pub fn is_trusted(&self) -> bool {
-        let until = self.trusted_until.load(Ordering::Relaxed);
-        until == u64::MAX || millis(self.now()) < until
+        self.trust.is_given()
     }
 
     /// Everything is carried out that was in the log when a question was sent at `asked_at`. Returns the fault that was there
@@ -104,8 +128,8 @@ impl Contact {
     /// No stored page may be used any more, as nobody reads what others purge.
     pub fn end(&self) {
         let mut state = self.state.lock();
-        state.is_ended = true;
         self.trust(&state, 0);
+        state.is_ended = true;
     }
 
     /// Waits until everything is carried out, or the server is known to be away. False if neither is so in time.
@@ -116,8 +140,10 @@ impl Contact {
     }
 
     fn trust(&self, state: &State, until: u64) {
-        let until = if state.is_ended { 0 } else { until };
-        self.trusted_until.store(until, Ordering::Relaxed);
+        // Another node may have it by now.
+        if !state.is_ended {
+            self.trust.until.store(until, Ordering::Relaxed);
+        }
     }
 
     fn settle(&self, state: &mut State) {
@@ -147,7 +173,7 @@ mod tests {
     }
 
     fn contact(away: Away) -> Contact {
-        Contact::new(away, || Duration::from_secs(NOW.get()))
+        Contact::new(away, Arc::new(Trust::always(|| Duration::from_secs(NOW.get()))))
     }
 
     fn fault() -> Fault {
@@ -212,6 +238,28 @@ mod tests {
             assert_eq!((loses(&contact), contact.is_trusted()), (stale, trusted), "{away:?}");
             assert!(contact.wait(Duration::ZERO));
         }
+    }
+
+    #[test]
+    fn a_node_that_has_ended_takes_nothing_from_the_next() {
+        let trust = Arc::new(Trust::always(|| Duration::from_secs(NOW.get())));
+        assert!(trust.is_given());
+        let first = Contact::new(Away::Serve, Arc::clone(&trust));
+        assert!(!trust.is_given());
+        first.heard(at(100));
+        assert!(trust.is_given());
+        first.end();
+        assert!(!trust.is_given());
+        let second = Contact::new(Away::Bypass, Arc::clone(&trust));
+        first.heard(at(101));
+        assert!(!trust.is_given());
+        second.heard(at(101));
+        first.lost(&fault(), || ());
+        at(103);
+        assert!(!trust.is_given(), "it is the second one's");
+        second.end();
+        trust.give();
+        assert!(trust.is_given());
     }
 
     #[test]

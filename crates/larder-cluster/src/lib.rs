@@ -37,6 +37,7 @@ mod writer;
 
 pub use carrier::{Carrier, Level};
 pub use cluster::{Cluster, Start};
+pub use contact::Trust;
 pub use fault::Fault;
 pub use known::Known;
 pub use place::{EntryId, PLACE_FILE, Place};

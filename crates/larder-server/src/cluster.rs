@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start};
+use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Trust};
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
 use parking_lot::{Mutex, RwLock};
@@ -17,8 +17,9 @@ use crate::clock;
 use crate::log::main::MainLog;
 
 /// This process as a node of its cluster, or of none.
-#[derive(Default)]
 pub struct Sharing {
+    /// Whether stored pages may be used.
+    trust: Arc<Trust>,
     node: ArcSwapOption<Cluster>,
     zones: Arc<Zones>,
 }
@@ -41,11 +42,19 @@ pub enum Moment {
     Reload,
 }
 
+impl Default for Sharing {
+    /// No node.
+    fn default() -> Self {
+        let trust = Arc::new(Trust::always(clock::since_boot));
+        Self { trust, node: ArcSwapOption::empty(), zones: Arc::default() }
+    }
+}
+
 impl Sharing {
     /// Whether stored pages may be used now.
     #[inline]
     pub fn is_trusted(&self) -> bool {
-        self.node.load().as_ref().is_none_or(|node| node.is_trusted())
+        self.trust.is_given()
     }
 
     /// Whether there are other larders to tell.
@@ -87,7 +96,7 @@ impl Sharing {
         };
         let carrier = Arc::clone(&self.zones) as Arc<dyn Carrier>;
         let unsent = zones.iter().find_map(|zone| folders(zone).into_iter().next());
-        let start = Start { settings: settings.clone(), carrier, place, unsent, clock: clock::since_boot };
+        let start = Start { settings: settings.clone(), carrier, place, unsent, trust: Arc::clone(&self.trust) };
         match Cluster::start(start) {
             Ok(node) => {
                 zones.iter().for_each(|zone| share(zone, &node));
@@ -117,6 +126,7 @@ impl Sharing {
     fn forget(&self) {
         self.stop();
         self.node.store(None);
+        self.trust.give();
         self.zones.by_name.write().clear();
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start};
+use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Trust};
 use larder_testkit::{PATIENCE, Redis};
 
 /// What a node was told.
@@ -85,7 +85,8 @@ impl Node {
     pub fn start_with(settings: Settings, place: Option<Place>, unsent: Option<PathBuf>) -> Self {
         let notes = Arc::new(Notes::default());
         let carrier = Arc::clone(&notes) as Arc<dyn Carrier>;
-        let cluster = Cluster::start(Start { settings, carrier, place, unsent, clock }).expect("threads start");
+        let cluster = Cluster::start(Start { settings, carrier, place, unsent, trust: Arc::new(Trust::always(clock)) })
+            .expect("threads start");
         Self { cluster, notes }
     }
 
