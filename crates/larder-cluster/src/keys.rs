@@ -1,5 +1,7 @@
 //! The names of our keys.
 
+use std::sync::Arc;
+
 /// The keys of a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -13,11 +15,30 @@ pub(crate) struct Keys {
     pub nodes: String,
 }
 
+/// What a page of the shelf that all share is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageName {
+    /// The zone.
+    pub zone: Arc<str>,
+    /// A hash of its key, and of what it varies by.
+    pub hash: u128,
+}
+
 impl Keys {
     /// Those of the cluster of this name.
     pub fn of(name: &str) -> Self {
         let prefix = format!("larder:{{{name}}}:");
         Self { log: format!("{prefix}log"), epoch: format!("{prefix}epoch"), nodes: format!("{prefix}nodes"), prefix }
+    }
+
+    /// A page of the shelf that all share.
+    pub fn page(&self, page: &PageName) -> String {
+        format!("{}page:{}:{:032x}", self.prefix, page.zone, page.hash)
+    }
+
+    /// Who fetches it.
+    pub fn lock(&self, page: &PageName) -> String {
+        format!("{}lock:{}:{:032x}", self.prefix, page.zone, page.hash)
     }
 
     /// How far a node has read.

@@ -17,6 +17,8 @@
 //! | `log`     | stream | the purges: zone `z`, words `w`, and the process `i` that wished them       |
 //! | `epoch`   | string | a random word. Another one means another server, or one that was emptied    |
 //! | `nodes`   | hash   | each node, and when it was there last, in milliseconds of the server        |
+//! | `page:ZONE:HASH` | string | a page that all share, as long as it may be used; empty for one that cannot be shared |
+//! | `lock:ZONE:HASH` | string | ten seconds at most: a node fetches that page |
 //! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,7 @@ mod place;
 mod queue;
 mod reader;
 mod settings;
+mod share;
 mod shared;
 mod writer;
 
@@ -39,7 +42,9 @@ pub use carrier::{Carrier, Level};
 pub use cluster::{Cluster, Start};
 pub use contact::Trust;
 pub use fault::Fault;
+pub use keys::PageName;
 pub use known::Known;
 pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings};
+pub use share::{Hear, Lock, Look, Share, ShareCounts};

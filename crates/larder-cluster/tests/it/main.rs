@@ -4,3 +4,4 @@ mod faults;
 mod node;
 mod purges;
 mod servers;
+mod share;
