@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use crate::place::Place;
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::shared::{Shared, Waiter};
+use crate::status::Status;
 use crate::{keeper, reader, writer};
 
 /// A node of a cluster.
@@ -70,6 +72,23 @@ impl Cluster {
     /// How far it has read.
     pub fn place(&self) -> Option<Place> {
         self.shared.place.lock().clone()
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Status {
+        let Shared { settings, contact, .. } = &*self.shared;
+        Status {
+            server: settings.shown(),
+            name: settings.name.clone(),
+            node: self.shared.node.lock().clone(),
+            is_trusted: contact.is_trusted(),
+            heard_ago: contact.heard_ago(),
+            fault: contact.fault().map(|fault| fault.to_string()),
+            place: self.place().map(|place| place.at.to_string()),
+            carried: self.shared.carried.load(Ordering::Relaxed),
+            sent: self.shared.sent.load(Ordering::Relaxed),
+            unsent: self.shared.work.lock().queue.len(),
+        }
     }
 
     /// Whether stored pages may be used: everything is carried out that others have purged, or the server is away and they

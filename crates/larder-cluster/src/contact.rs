@@ -120,6 +120,17 @@ impl Contact {
         Some(due.saturating_sub(self.now()))
     }
 
+    /// Why the server is of no use, if it is not.
+    pub fn fault(&self) -> Option<Fault> {
+        self.state.lock().fault.clone()
+    }
+
+    /// How long ago it was last known that everything is carried out.
+    pub fn heard_ago(&self) -> Option<Duration> {
+        let heard = self.state.lock().heard?;
+        Some(self.now().saturating_sub(heard))
+    }
+
     /// Whether the server is of no use now.
     pub fn is_away(&self) -> bool {
         self.state.lock().fault.is_some()

@@ -36,6 +36,7 @@ mod reader;
 mod settings;
 mod share;
 mod shared;
+mod status;
 mod writer;
 
 pub use carrier::{Carrier, Level};
@@ -48,3 +49,4 @@ pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings};
 pub use share::{Hear, Lock, Look, Share, ShareCounts};
+pub use status::Status;

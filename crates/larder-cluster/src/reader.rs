@@ -1,6 +1,7 @@
 //! Reads the log, and has carried out what other nodes wish.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::Value;
@@ -187,6 +188,7 @@ impl<'s> Reader<'s> {
         // What this process wished, it has carried out before; what one before it wished may have been lost with a crash.
         let Some(zone) = entry.zone.filter(|_| entry.process != self.shared.process) else { return Ok(()) };
         self.carried += 1;
+        self.shared.carried.fetch_add(1, Ordering::Relaxed);
         if self.behind.covered.get(zone).is_some_and(|last| entry.id <= *last) {
             return Ok(());
         }

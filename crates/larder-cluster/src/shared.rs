@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -31,6 +32,10 @@ pub(crate) struct Shared {
     pub work: Mutex<Work>,
     /// There is work for the writer.
     pub woken: Condvar,
+    /// How many purges of others were carried out.
+    pub carried: AtomicU64,
+    /// How many purges of this node are in the log.
+    pub sent: AtomicU64,
     is_over: Mutex<bool>,
     ended: Condvar,
 }
@@ -82,6 +87,8 @@ impl Shared {
                 is_leaving: false,
             }),
             woken: Condvar::new(),
+            carried: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             is_over: Mutex::new(false),
             ended: Condvar::new(),
         }

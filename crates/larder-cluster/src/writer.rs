@@ -1,5 +1,6 @@
 //! Puts purges into the log, and finds out which nodes have read them.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value};
@@ -131,6 +132,7 @@ impl Writer<'_> {
     }
 
     fn is_sent(&mut self, sent: &[Unsent], entries: &[EntryId]) {
+        self.shared.sent.fetch_add(sent.len() as u64, Ordering::Relaxed);
         self.fault = None;
         let mut work = self.shared.work.lock();
         let Work { queue, waiters, last_sent, .. } = &mut *work;

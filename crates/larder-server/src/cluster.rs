@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Trust};
+use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Status, Trust};
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
 use parking_lot::{Mutex, RwLock};
@@ -55,6 +55,11 @@ impl Sharing {
     #[inline]
     pub fn is_trusted(&self) -> bool {
         self.trust.is_given()
+    }
+
+    /// How this node is; `None` without a cluster.
+    pub fn status(&self) -> Option<Status> {
+        Some(self.node.load_full()?.status())
     }
 
     /// Whether there are other larders to tell.

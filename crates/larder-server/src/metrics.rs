@@ -3,8 +3,10 @@
 //! Source: Prometheus' "Exposition formats", the text format 0.0.4.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use larder_cache::ZoneStats;
+use larder_cluster::Status;
 use larder_origin::ServerState;
 use larder_origin::gate::{Class, GateStatus, WAIT_BOUNDS_MILLIS};
 use larder_store::{DiskState, DiskStats};
@@ -67,6 +69,10 @@ pub fn page(cx: &Cx) -> String {
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
     write_disk_times(&mut out, &disks);
     write_gates(&mut out, cx);
+    if let Some(status) = cx.worker.shared.sharing.status() {
+        let labels = vec![label("cluster", &status.name), label("node", &status.node)];
+        CLUSTER.iter().for_each(|metric| write_metric(&mut out, metric, &[(labels.clone(), status.clone())]));
+    }
     let tallies = &cx.worker.shared.refill.tallies;
     let fetched = [("purged", &tallies.purged), ("ahead", &tallies.ahead), ("sitemap", &tallies.named)];
     let fetched = fetched.map(|(why, tally)| (vec![label("why", why)], tally.sums()));
@@ -221,6 +227,28 @@ const GATE: [Metric<GateStatus>; 4] = [
         ]
     })
     .by("outcome"),
+];
+
+const CLUSTER: [Metric<Status>; 5] = [
+    gauge("larder_cluster_up", "Whether the server of the cluster is of use.", |of: &Status| {
+        vec![("", of.fault.is_none().into())]
+    }),
+    gauge("larder_cluster_uses_stored_pages", "Whether stored pages may be used.", |of: &Status| {
+        vec![("", of.is_trusted.into())]
+    }),
+    gauge(
+        "larder_cluster_behind_milliseconds",
+        "How long ago all purges of others were carried out.",
+        |of: &Status| {
+            let millis = |ago: Duration| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+            of.heard_ago.map(|ago| ("", millis(ago))).into_iter().collect()
+        },
+    ),
+    gauge("larder_cluster_unsent", "Purges that wait for the server.", |of: &Status| vec![("", of.unsent as u64)]),
+    counter("larder_cluster_purges_total", "Purges by who wished them.", |of: &Status| {
+        vec![("here", of.sent), ("elsewhere", of.carried)]
+    })
+    .by("wished"),
 ];
 
 const WARM: Metric<crate::refill::Sums> = counter(

@@ -25,6 +25,11 @@ pub fn of(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Vec<String> {
             all.push(format!("{group}: {overflows} requests of the last minute found no turn at the gate"));
         }
     }
+    if let Some(status) = cx.worker.shared.sharing.status()
+        && let Some(fault) = status.fault
+    {
+        all.push(format!("larder_cluster: {} {fault}; purges that wait for it: {}", status.server, status.unsent));
+    }
     for (at, pass) in cx.worker.shared.refill.passes.lock().iter().filter(|(_, pass)| pass.is_alarm) {
         let why = pass.trouble.as_deref().unwrap_or_default();
         all.push(format!("larder_warm: the sitemap {at} cannot be read: {why}"));

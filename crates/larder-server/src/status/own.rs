@@ -19,8 +19,9 @@ use crate::refill::Tally;
 use super::{Shape, Wrong, named, now, timestamp};
 
 /// What there is.
-const ROOTS: [&str; 12] = [
+const ROOTS: [&str; 13] = [
     "caches",
+    "cluster",
     "explain",
     "hour",
     "latency",
@@ -43,6 +44,7 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         ["memory"] => Ok(Shape::One(memory(cx))),
         ["latency"] => Ok(Shape::One(latency(cx))),
         ["caches", rest @ ..] => named(caches(cx), rest, Wrong::NO_PATH),
+        ["cluster"] => cluster(cx).map(Shape::One).ok_or(Wrong::NO_PATH),
         ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group, cx)).collect())),
         ["status_zones"] => {
             Ok(Shape::One(json!({ "servers": zones(&counted.servers), "locations": zones(&counted.locations) })))
@@ -66,6 +68,19 @@ fn process(cx: &Cx) -> Value {
         "generation": loaded.generation,
         "loaded": timestamp(loaded.at),
     })
+}
+
+/// This node of a cluster; `None` if it is of none.
+fn cluster(cx: &Cx) -> Option<Value> {
+    let status = cx.worker.shared.sharing.status()?;
+    Some(json!({
+        "server": status.server, "name": status.name, "node": status.node,
+        "fault": status.fault,
+        "uses_stored_pages": status.is_trusted,
+        "heard_ago": status.heard_ago.map(|ago| ago.as_secs_f64()),
+        "place": status.place,
+        "carried_out": status.carried, "sent": status.sent, "unsent": status.unsent,
+    }))
 }
 
 /// What was fetched without a visitor.

@@ -145,6 +145,41 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
 }
 
 #[test]
+fn how_a_node_is_is_told_by_status_metrics_and_alarms() {
+    let mut cluster = Cluster::new(&[]);
+    let counted = HTTP.replace(
+        "location / {",
+        "location /api { larder_status; } location = /metrics { larder_metrics; } location / {",
+    );
+    let counted = counted.replace("listen 127.0.0.1:{PORT};", "listen 127.0.0.1:{PORT}; server_name site.test;");
+    let (here, other) = (cluster.setup("web1").start(&counted), cluster.start("web2"));
+    let status = || serde_json::from_str::<serde_json::Value>(&text(&here.get("/api/larder/1/cluster"))).unwrap();
+    let told = status();
+    assert_eq!(
+        (&told["name"], &told["node"], &told["fault"]),
+        (&"shop".into(), &"web1".into(), &serde_json::Value::Null)
+    );
+    assert!(told["uses_stored_pages"] == true && told["heard_ago"].is_number() && told["place"].is_string(), "{told}");
+    assert_eq!(other.ask("PURGE", "/a", "").status, 200);
+    assert_eq!(here.ask("PURGE", "/b", "").status, 200);
+    eventually("both purges", || status()["carried_out"] == 1 && status()["sent"] == 1);
+    let metrics = text(&here.get("/metrics"));
+    for line in ["larder_cluster_up{cluster=\"shop\",node=\"web1\"} 1\n", ",wished=\"elsewhere\"} 1\n"] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    cluster.redis.kill();
+    eventually("the fault", || status()["fault"].is_string());
+    let shown = here.setup().larder_words(&["top"]).stdout;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(shown.contains("ALARM      larder_cluster: redis://127.0.0.1:"), "{shown}");
+    assert_eq!(status()["uses_stored_pages"], true, "as nothing else is said");
+    // Without a cluster there is nothing.
+    here.change_to(&counted.replace("larder_cluster redis", "# larder_cluster redis"));
+    eventually("no cluster", || here.get("/api/larder/1/cluster").status == 404);
+    assert!(!text(&here.get("/metrics")).contains("larder_cluster"));
+}
+
+#[test]
 fn a_node_that_was_off_or_killed_uses_nothing_that_was_purged_meanwhile() {
     let cluster = Cluster::new(&[]);
     let here = cluster.start("web1");
