@@ -44,7 +44,7 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         ["memory"] => Ok(Shape::One(memory(cx))),
         ["latency"] => Ok(Shape::One(latency(cx))),
         ["caches", rest @ ..] => named(caches(cx), rest, Wrong::NO_PATH),
-        ["cluster"] => cluster(cx).map(Shape::One).ok_or(Wrong::NO_PATH),
+        ["cluster"] => Ok(Shape::One(cluster(cx).unwrap_or_default())),
         ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group, cx)).collect())),
         ["status_zones"] => {
             Ok(Shape::One(json!({ "servers": zones(&counted.servers), "locations": zones(&counted.locations) })))
