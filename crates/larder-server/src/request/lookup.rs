@@ -42,9 +42,6 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     // An earlier location may have set these.
     ex.upstream.reset();
-    if ex.request.nested.purpose == Purpose::Read {
-        return Plan::pass().into();
-    }
     match policy::ask(origin, ex, cx) {
         Ask::Look(zone) if !cx.worker.shared.sharing.is_trusted() => untrusted(zone, origin, ex, cx),
         Ask::Look(zone) => Step::LookInZone(zone),

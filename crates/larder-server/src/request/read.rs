@@ -12,8 +12,9 @@ use crate::net::Inbound;
 use crate::site::{Handler, Listener};
 use crate::worker::Worker;
 
+use super::plan::Plan;
 use super::refill::{SECURED_BEFORE, begin, first_lines};
-use super::{Content, Slow, Step, files, gate, pieces, subrequest};
+use super::{Content, Step, files, gate, pieces, subrequest};
 
 /// What an answer has.
 pub enum Read {
@@ -89,25 +90,16 @@ pub fn only_of_reads(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
                 Step::Deliver(response) => Step::Part(subrequest::lay_out(response, ex, cx)),
                 step => step,
             },
-            Handler::Origin(origin) if origin.policy.directives().is_some() => Step::Lookup,
+            // Past the cache, which may have an older one.
+            Handler::Origin(origin) if origin.policy.directives().is_some() && gate::is_idle(&origin.backend, cx) => {
+                ex.upstream.reset();
+                Plan::pass().into()
+            }
             _ => Step::Abort,
         },
         Step::Deliver(response) => Step::Part(subrequest::lay_out(response, ex, cx)),
-        Step::Slow(Slow::Fetch(plan)) => match cx.origin(ex) {
-            Some(origin) if gate::is_idle(&origin.backend, cx) => plan.into(),
-            Some(_) | None => Step::Abort,
-        },
-        Step::Route(_)
-        | Step::Find
-        | Step::Redirect(_)
-        | Step::Restart
-        | Step::Lookup
-        | Step::LookInZone(_)
-        | Step::Page(_)
-        | Step::Synth(_)
-        | Step::Part(_)
-        | Step::Slow(Slow::Load(_) | Slow::Wait(_) | Slow::Hold(_)) => step,
-        Step::Slow(_) | Step::Send(_) | Step::Abort => Step::Abort,
+        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Restart | Step::Synth(_) | Step::Part(_) => step,
+        _ => Step::Abort,
     }
 }
 

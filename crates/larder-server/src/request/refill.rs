@@ -289,13 +289,10 @@ fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 fn way_of<'a>(page: &'a Page, site: &'a Site) -> Option<(&'a Listener, &'a [u8])> {
     match page.came {
         Some(came) if !page.host.is_empty() => {
-            let is_its = |listener: &&Listener| {
+            let is_its = |listener: &Listener| {
                 listener.tls == page.is_https && port_of(listener).unwrap_or_default() == came.port
             };
-            let its = || site.listeners.iter().filter(is_its);
-            let first = its().next()?;
-            let is_one = its().all(|other| server_at(other, &page.host) == server_at(first, &page.host));
-            is_one.then_some((first, &*page.host))
+            Some((way_by(is_its, &page.host, site)?, &page.host))
         }
         Some(_) | None => way_to(page.is_https, &page.host, site),
     }
@@ -317,10 +314,15 @@ pub fn way_to<'a>(is_https: bool, host: &'a [u8], site: &'a Site) -> Option<(&'a
         }
         host => host,
     };
-    let server = |listener: &Listener| server_at(listener, host);
+    Some((way_by(|listener| listener.tls == is_https, host, site)?, host))
+}
+
+/// Of these listeners the one at the usual port, or the first; `None` unless the host leads to one server at all of them.
+fn way_by<'a>(is_meant: impl Fn(&Listener) -> bool, host: &[u8], site: &'a Site) -> Option<&'a Listener> {
+    let all = || site.listeners.iter().filter(|listener| is_meant(listener));
     let is_usual = |listener: &&Listener| port_of(listener) == Some(usual_port(listener));
-    let listener = all().find(is_usual).unwrap_or(first);
-    all().all(|other| server(other) == server(listener)).then_some((listener, host))
+    let listener = all().find(is_usual).or_else(|| all().next())?;
+    all().all(|other| server_at(other, host) == server_at(listener, host)).then_some(listener)
 }
 
 /// The server that a host leads to at a listener.
