@@ -30,6 +30,21 @@ impl Link {
         Err(fault)
     }
 
+    /// Asks over the connection that there is. If that has broken since, the same goes over another one.
+    pub fn ask_over<T>(
+        kept: &mut Option<Self>,
+        settings: &Settings,
+        ask: impl Fn(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        if let Some(link) = kept {
+            match ask(link) {
+                Err(Fault::Unreachable(_)) => *kept = None,
+                answers => return answers,
+            }
+        }
+        ask(kept.insert(Self::open(settings)?))
+    }
+
     fn by(server: &Server, settings: &Settings) -> Result<Self, Fault> {
         let mut server = match &settings.sentinel {
             None => server.clone(),

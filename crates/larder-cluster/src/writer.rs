@@ -119,16 +119,9 @@ impl Writer<'_> {
         entries.ok_or_else(|| Fault::Odd("the names of entries".to_owned()))
     }
 
-    /// Asks over the connection that there is. If that has broken since, the same goes over another one: a purge that is in the
-    /// log twice does nothing more.
+    /// Asks. A purge that is in the log twice, as a connection broke, does nothing more.
     fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
-        if let Some(link) = &mut self.link {
-            match link.ask(commands) {
-                Err(Fault::Unreachable(_)) => self.link = None,
-                answers => return answers,
-            }
-        }
-        self.link.insert(Link::open(&self.shared.settings)?).ask(commands)
+        Link::ask_over(&mut self.link, &self.shared.settings, |link| link.ask(commands))
     }
 
     fn is_sent(&mut self, sent: &[Unsent], entries: &[EntryId]) {

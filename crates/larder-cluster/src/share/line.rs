@@ -42,6 +42,12 @@ struct Work {
     is_over: bool,
 }
 
+impl Work {
+    fn rests(&self) -> bool {
+        self.rests_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
 struct Question {
     commands: Pipeline,
     bytes: usize,
@@ -60,22 +66,26 @@ impl Line {
     }
 
     /// Asks, without waiting. `None` if the server rests, or too much waits.
-    pub fn ask(&self, commands: Pipeline, bytes: usize) -> Option<oneshot::Receiver<Vec<Value>>> {
+    pub fn ask(&self, commands: Pipeline) -> Option<oneshot::Receiver<Vec<Value>>> {
         let (tell, told) = oneshot::channel();
-        self.put(commands, bytes, Some(tell)).then_some(told)
+        self.add(Question { commands, bytes: 0, tell: Some(tell) }).then_some(told)
     }
 
     /// Has something done whose answer nobody waits for. False if the server rests, or too much waits.
-    pub fn put(&self, commands: Pipeline, bytes: usize, tell: Option<oneshot::Sender<Vec<Value>>>) -> bool {
+    pub fn put(&self, commands: Pipeline, bytes: usize) -> bool {
+        self.add(Question { commands, bytes, tell: None })
+    }
+
+    fn add(&self, question: Question) -> bool {
         let mut work = self.work.lock();
-        if work.rests_until.is_some_and(|until| Instant::now() < until)
+        if work.rests()
             || work.questions.len() >= self.limits.questions
-            || work.bytes + bytes > self.limits.bytes
+            || work.bytes + question.bytes > self.limits.bytes
         {
             return false;
         }
-        work.bytes += bytes;
-        work.questions.push_back(Question { commands, bytes, tell });
+        work.bytes += question.bytes;
+        work.questions.push_back(question);
         self.woken.notify_one();
         true
     }
@@ -87,7 +97,7 @@ impl Line {
 
     /// Whether it rests.
     pub fn rests(&self) -> bool {
-        self.work.lock().rests_until.is_some_and(|until| Instant::now() < until)
+        self.work.lock().rests()
     }
 
     /// Ends its thread.
@@ -157,14 +167,7 @@ impl Asking<'_> {
         for command in questions.iter().flat_map(|question| question.commands.cmd_iter()) {
             all.add_command(command.clone());
         }
-        if let Some(link) = &mut self.link {
-            match link.ask_each(&all) {
-                // It has closed the connection since.
-                Err(Fault::Unreachable(_)) => self.link = None,
-                answers => return answers,
-            }
-        }
-        self.link.insert(Link::open(&self.settings)?).ask_each(&all)
+        Link::ask_over(&mut self.link, &self.settings, |link| link.ask_each(&all))
     }
 
     /// Says what the server refuses.

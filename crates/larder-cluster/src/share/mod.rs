@@ -177,7 +177,7 @@ impl Share {
         let mut put = redis::pipe();
         put.cmd("SET").arg(self.keys.page(&lock.page)).arg(value).arg("PX").arg(time);
         put.cmd("DEL").arg(self.keys.lock(&lock.page));
-        let is_put = self.stores.put(put, value.len(), None);
+        let is_put = self.stores.put(put, value.len());
         if !value.is_empty() {
             let count = if is_put { &self.counts.stored } else { &self.counts.unstored };
             count.fetch_add(1, Ordering::Relaxed);
@@ -188,11 +188,11 @@ impl Share {
     fn release(&self, lock: &str) {
         let mut release = redis::pipe();
         release.cmd("DEL").arg(lock);
-        self.stores.put(release, 0, None);
+        self.stores.put(release, 0);
     }
 
     async fn answers(&self, commands: redis::Pipeline) -> Option<Vec<Value>> {
-        let told = self.looks.ask(commands, 0)?;
+        let told = self.looks.ask(commands)?;
         match tokio::time::timeout(DEADLINE, told).await {
             Ok(Ok(answers)) => {
                 self.late.store(0, Ordering::Relaxed);
