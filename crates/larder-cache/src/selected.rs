@@ -13,7 +13,6 @@
 //! A purge takes a place in the list of bans, that of an earlier one of the same words. The list has an end, 100,000 in
 //! memory and 10,000 on each disk: beyond it the oldest go, with what was stored before them.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use larder_http::Time;
@@ -180,7 +179,7 @@ impl Zone {
                 let purge = Purge::new(selection, how, self.tag_fields())?;
                 let told = purge.words.clone();
                 let pages = self.purge_by_ban(purge, now);
-                self.tell_words(|| Ok::<_, Infallible>(told));
+                self.tell_words(|| Some(told));
                 Purged { pages, is_also_on_disk: has_disks, is_removal: false }
             }
         })

@@ -2,7 +2,6 @@
 //!
 //! Both go by the words in which disks keep purges and bans. What others have purged is not told again.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use larder_http::Time;
@@ -43,7 +42,7 @@ impl Zone {
     pub fn ban(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
         let told = Arc::clone(&condition);
         let number = self.ban_here(condition, now);
-        self.tell_words(|| Ok::<_, Infallible>(told.words().to_owned()));
+        self.tell_words(|| Some(told.words().to_owned()));
         number
     }
 
@@ -61,7 +60,7 @@ impl Zone {
 
     pub(crate) fn tell_selected(&self, selection: &Selection, how: How, tag_fields: &TagFields) {
         self.tell_words(|| {
-            selection.words(how, tag_fields).or_else(|_| match selection {
+            let words = selection.words(how, tag_fields).or_else(|_| match selection {
                 // More pages than are meant, and not fewer.
                 Selection::Key(key) | Selection::KeyPrefix(key) => {
                     let start = key.get(..KEY_BYTES_MAX).unwrap_or(key);
@@ -70,13 +69,14 @@ impl Zone {
                 Selection::All | Selection::Host(_) | Selection::Tags(_) | Selection::Url { .. } => {
                     Selection::All.words(how, tag_fields)
                 }
-            })
+            });
+            words.ok()
         });
     }
 
-    pub(crate) fn tell_words<E>(&self, words: impl FnOnce() -> Result<String, E>) {
+    pub(crate) fn tell_words(&self, words: impl FnOnce() -> Option<String>) {
         let Some(others) = self.others.read().clone() else { return };
-        if let Ok(words) = words() {
+        if let Some(words) = words() {
             others.purged(self.name(), &words);
         }
     }
