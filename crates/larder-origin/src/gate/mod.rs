@@ -292,7 +292,7 @@ impl Gate {
     /// `is_full` tells.
     pub(crate) fn stall(
         self: &Arc<Self>,
-        mut slot: Slot,
+        slot: Slot,
         asks: Asks,
         silence: Duration,
         now: Instant,
@@ -303,29 +303,20 @@ impl Gate {
         if !is_full() {
             return Ok(Entry::In(slot));
         }
-        let (call, since) = match slot.place.take() {
+        let (call, since) = match slot.place.clone() {
             Some(place) => place,
-            None => {
-                if asks.is_refused || !state.has_room(asks.own) {
-                    state.counts.refused += 1;
-                    let refusal = state.refusal(if asks.is_refused { Why::Again } else { Why::Full });
-                    slot.give_back(&mut state);
-                    let called = state.call_next(now);
-                    drop(state);
-                    called.wake();
-                    return Err(asks.own.is_none().then_some(refusal));
-                }
+            None if asks.is_refused || !state.has_room(asks.own) => {
+                state.counts.refused += 1;
+                let refusal = state.refusal(if asks.is_refused { Why::Again } else { Why::Full });
                 slot.give_back(&mut state);
-                state.is_stalled = true;
-                let call = state.waiter(asks, silence, now);
-                state.wait(&call);
+                let called = state.call_next(now);
                 drop(state);
-                let lingers = asks.lingers(silence);
-                return Ok(Entry::Waits(Place { gate: Arc::clone(self), call, since: now, lingers, timer: None }));
+                called.wake();
+                return Err(asks.own.is_none().then_some(refusal));
             }
+            None => (state.waiter(asks, silence, now), now),
         };
         let lingers = slot.lingers;
-        slot.place = Some((Arc::clone(&call), since));
         slot.give_back(&mut state);
         state.is_stalled = true;
         state.wait(&call);
