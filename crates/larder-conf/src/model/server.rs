@@ -164,3 +164,13 @@ pub enum ListenAddress {
     /// `unix:/path`.
     Unix(PathBuf),
 }
+
+impl ListenAddress {
+    /// The address of one that has a port.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+}

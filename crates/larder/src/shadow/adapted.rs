@@ -83,12 +83,7 @@ pub fn adapt(
 /// The address of the configuration at which `old` is reached: itself, or the wildcard of its port.
 fn choose(config: &Config, old: SocketAddr) -> Result<SocketAddr, CannotTry> {
     let listens = config.http.servers.iter().flat_map(|server| &server.listens);
-    let mut tcp: Vec<SocketAddr> = listens
-        .filter_map(|listen| match &listen.address {
-            ListenAddress::Tcp(address) => Some(*address),
-            ListenAddress::Unix(_) => None,
-        })
-        .collect();
+    let mut tcp: Vec<SocketAddr> = listens.filter_map(|listen| listen.address.tcp()).collect();
     tcp.dedup();
     let at_port = || tcp.iter().copied().filter(|address| address.port() == old.port());
     let wildcard = |address: &SocketAddr| address.ip().is_unspecified() && address.is_ipv6() == old.is_ipv6();
@@ -160,27 +155,9 @@ const DISK_BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
-    use larder_conf::MemoryLoader;
-
+    use super::super::tests::config;
     use super::*;
-    use crate::configuration::{Configuration, Surroundings};
     use crate::levels;
-    use crate::paths::DefaultLog;
-
-    fn config(http: &str) -> Config {
-        let surroundings = Surroundings {
-            conf_file: "nginx.conf".into(),
-            conf_prefix: "/etc".into(),
-            prefix: "/srv".into(),
-            globals: None,
-            is_root: true,
-            hostname: "host".to_owned(),
-            error_log: DefaultLog::Stderr,
-        };
-        let mut files = MemoryLoader::new();
-        files.add("nginx.conf", format!("events {{}} http {{ {http} }}"));
-        Configuration::from_memory(surroundings, files).unwrap_or_else(|rejected| panic!("{rejected}")).config
-    }
 
     #[test]
     fn nothing_is_purged_in_a_cluster() {

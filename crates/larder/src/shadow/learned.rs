@@ -98,26 +98,8 @@ fn is_written_as(log: &Path, wanted: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use larder_conf::MemoryLoader;
-
+    use super::super::tests::config;
     use super::*;
-    use crate::configuration::{Configuration, Surroundings};
-    use crate::paths::DefaultLog;
-
-    fn config(http: &str) -> Config {
-        let surroundings = Surroundings {
-            conf_file: "nginx.conf".into(),
-            conf_prefix: "/etc".into(),
-            prefix: "/srv".into(),
-            globals: None,
-            is_root: true,
-            hostname: "host".to_owned(),
-            error_log: DefaultLog::Stderr,
-        };
-        let mut files = MemoryLoader::new();
-        files.add("nginx.conf", format!("events {{}} http {{ {http} }}"));
-        Configuration::from_memory(surroundings, files).unwrap_or_else(|rejected| panic!("{rejected}")).config
-    }
 
     #[test]
     fn a_log_is_known_also_when_it_is_rotated() {

@@ -18,6 +18,8 @@ mod packed;
 mod replay;
 mod report;
 mod sources;
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 use std::hash::{BuildHasher as _, RandomState};
