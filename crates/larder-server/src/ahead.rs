@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::refill::{Page, Refill, Why, is_for_all};
-use crate::site::{Keeps, Site};
+use crate::site::{Loc, Site};
 
 /// How often it looks at least, and how many times as long as a look takes it rests.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -54,22 +54,11 @@ impl Ahead {
 
     /// Looks after the zones of this configuration from now on.
     pub fn follow(&self, site: &Site) {
-        let zones = &site.caches.zones;
-        let mut wishes: Vec<Option<Wish>> = vec![None; zones.len()];
-        for loc in &site.locations {
-            let Some(warm) = &loc.settings.purging.warm else { continue };
-            let Some(percent) = warm.ahead_percent else { continue };
-            let wish = Wish { percent, hits: warm.hits, per_second: warm.per_second.get() };
-            let of = match loc.handler.keeps() {
-                None => 0..0,
-                Some(Keeps::Zone(zone)) => zone..zone + 1,
-                // It may be any.
-                Some(Keeps::Named(_)) => 0..zones.len(),
-            };
-            for known in wishes.get_mut(of).into_iter().flatten() {
-                *known = Some(known.map_or(wish, |known| known.or(wish)));
-            }
-        }
+        let wish = |loc: &Loc| {
+            let warm = loc.settings.purging.warm.as_ref()?;
+            Some(Wish { percent: warm.ahead_percent?, hits: warm.hits, per_second: warm.per_second.get() })
+        };
+        let (zones, wishes) = (&site.caches.zones, site.wishes_by_zone(wish, Wish::or));
         let followed =
             zones.iter().zip(wishes).filter_map(|(zone, wish)| Some(Followed { zone: zone.clone(), wish: wish? }));
         *self.zones.lock() = followed.collect();

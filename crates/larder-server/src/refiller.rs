@@ -14,29 +14,14 @@ use crate::clock;
 use crate::context::Cx;
 use crate::refill::{End, Page, Refill, Sums, Why};
 use crate::request::refill::{self, Outcome};
-use crate::site::{Keeps, Site};
+use crate::site::Site;
 use crate::vsl::Shown;
 use crate::worker::Worker;
 
 /// Has the zones of a configuration tell which pages are purged, where a location that keeps pages there wants them again.
 pub fn follow(site: &Site, refill: &Arc<Refill>) {
-    let zones = &site.caches.zones;
-    let mut wishes: Vec<Option<u32>> = vec![None; zones.len()];
-    for loc in &site.locations {
-        let Some(pages) = loc.settings.purging.refill.map(|pages| pages.get()) else { continue };
-        let mut wish = |zone: usize| {
-            if let Some(wish) = wishes.get_mut(zone) {
-                *wish = Some(wish.map_or(pages, |other| other.max(pages)));
-            }
-        };
-        match loc.handler.keeps() {
-            None => {}
-            Some(Keeps::Zone(zone)) => wish(zone),
-            // It may be any.
-            Some(Keeps::Named(_)) => (0..zones.len()).for_each(wish),
-        }
-    }
-    for (zone, wish) in zones.iter().zip(wishes) {
+    let wishes = site.wishes_by_zone(|loc| Some(loc.settings.purging.refill?.get()), u32::max);
+    for (zone, wish) in site.caches.zones.iter().zip(wishes) {
         zone.watch_purges(wish.map(|pages| refill.wish(pages)));
     }
 }
@@ -63,8 +48,9 @@ pub async fn run(worker: Rc<Worker>) {
                     let Ok(lane) = Arc::clone(&lanes).acquire_owned().await else { return };
                     let (refill, worker) = (Arc::clone(&refill), Rc::clone(&worker));
                     tokio::task::spawn_local(async move {
-                        fetch(page.clone(), &refill, &worker).await;
-                        refill.done(&page);
+                        let host = page.host.clone();
+                        fetch(page, &refill, &worker).await;
+                        refill.done(&host);
                         drop(lane);
                     });
                 }

@@ -185,9 +185,9 @@ impl Refill {
         next
     }
 
-    /// A page that was taken is through.
-    pub fn done(&self, page: &Page) {
-        self.list.lock().done(&page.host);
+    /// The page of a host that was taken is through.
+    pub fn done(&self, host: &[u8]) {
+        self.list.lock().done(host);
         self.come.notify_one();
     }
 

@@ -122,6 +122,28 @@ impl Site {
         Some(format!("{}:{line}", path.display()))
     }
 
+    /// What locations wish of each zone in which they keep pages; `both` makes one wish of two.
+    pub fn wishes_by_zone<T: Copy>(
+        &self,
+        wish: impl Fn(&Loc) -> Option<T>,
+        both: impl Fn(T, T) -> T,
+    ) -> Vec<Option<T>> {
+        let mut wishes: Vec<Option<T>> = vec![None; self.caches.zones.len()];
+        for loc in &self.locations {
+            let Some(wish) = wish(loc) else { continue };
+            let of = match loc.handler.keeps() {
+                None => 0..0,
+                Some(Keeps::Zone(zone)) => zone..zone + 1,
+                // It may be any.
+                Some(Keeps::Named(_)) => 0..wishes.len(),
+            };
+            for known in wishes.get_mut(of).into_iter().flatten() {
+                *known = Some(known.map_or(wish, |known| both(known, wish)));
+            }
+        }
+        wishes
+    }
+
     /// The variable of a name that is known at run time only, as in an SSI page. Searches, as pages with many of them
     /// are rare.
     pub fn variable(&self, name: &str) -> Option<Var> {
