@@ -125,6 +125,13 @@ pub enum Purpose {
     Walk,
 }
 
+impl Purpose {
+    /// Whether no client waits for the answer.
+    pub fn is_background(self) -> bool {
+        matches!(self, Self::Refetch | Self::Refill(_) | Self::Read)
+    }
+}
+
 /// What makes a request a subrequest.
 #[derive(Clone, Debug)]
 pub struct Sub {

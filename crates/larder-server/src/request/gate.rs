@@ -9,7 +9,7 @@ use larder_origin::Group;
 use larder_origin::gate::{Asks, Class, Gate, Hurry};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose};
+use crate::exchange::Exchange;
 use crate::profile::{self, Profile};
 use crate::site::{Backend, Target};
 use crate::vars::profile as by_profile;
@@ -20,7 +20,7 @@ pub fn asks(backend: &Backend, group: &Group, ex: &mut Exchange, cx: &Cx) -> Ask
         return Asks::default();
     }
     let (class, _) = class(backend, ex, cx);
-    let is_awaited = !matches!(ex.request.nested.purpose, Purpose::Refetch | Purpose::Refill(_) | Purpose::Read);
+    let is_awaited = !ex.request.nested.purpose.is_background();
     let passes = backend.gating.passes || is_awaited && ex.request.nested.holds_slot;
     Asks { class, passes, is_refused: ex.request.way.is_refused, own: None }
 }
@@ -62,11 +62,8 @@ const AT_ONCE: u8 = 0;
 
 /// The class of a request, and by what.
 pub fn class(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> (Class, &'static str) {
-    match ex.request.nested.purpose {
-        Purpose::Refetch | Purpose::Refill(_) | Purpose::Read => {
-            return (Class::BACKGROUND, "no client waits for it");
-        }
-        Purpose::Answer | Purpose::Slice | Purpose::Walk | Purpose::Purge | Purpose::MayPurge => {}
+    if ex.request.nested.purpose.is_background() {
+        return (Class::BACKGROUND, "no client waits for it");
     }
     let said = backend.gating.class.as_ref().and_then(|text| text.with(ex, cx, |_, value| Class::parse(value)));
     match said {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{KeyRef, Zone};
-use larder_conf::model::{ListenAddress, Purging};
+use larder_conf::model::Purging;
 use larder_http::{Time, status};
 use larder_store::{BodyReader, Piece};
 use larder_tls::VerifyMode;
@@ -333,10 +333,7 @@ pub fn server_at(listener: &Listener, host: &[u8]) -> usize {
 
 /// The port of a listener; `None` for a path.
 pub fn port_of(listener: &Listener) -> Option<u16> {
-    match &listener.address {
-        ListenAddress::Tcp(address) => Some(address.port()),
-        ListenAddress::Unix(_) => None,
-    }
+    Some(listener.address.tcp()?.port())
 }
 
 /// The port that browsers ask by its scheme.
@@ -377,10 +374,7 @@ fn head(page: &Page, host: &[u8]) -> Vec<u8> {
 
 /// Who asks: from this address, at this listener.
 pub fn client(listener: &Listener, from: Option<IpAddr>, now: Time) -> Client {
-    let local = match &listener.address {
-        ListenAddress::Tcp(address) => Some(*address),
-        ListenAddress::Unix(_) => None,
-    };
+    let local = listener.address.tcp();
     Client {
         id: 0,
         peer: from.map(|ip| SocketAddr::new(ip, 0)),

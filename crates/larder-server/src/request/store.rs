@@ -4,13 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use larder_cache::{Came, Fetched, FetchedBy, Hold, Mark, Object, Prepared, Url, VaryKey};
-use larder_conf::model::ListenAddress;
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose};
+use crate::exchange::Exchange;
 use crate::policy::{Kept, Lifetime};
 use crate::site::Backend;
 use crate::target;
@@ -48,18 +47,12 @@ fn came(ex: &Exchange) -> Came {
     let authority = fields.get_known(Known::Host).and_then(|host| str::from_utf8(host).ok()).unwrap_or_default();
     let host_port = host_and_port(authority).ok().and_then(|(_, port)| port).unwrap_or(0);
     let is_secured_before = fields.get("X-Forwarded-Proto").is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"));
-    let port = match &ex.asked.client.bound {
-        ListenAddress::Tcp(address) => address.port(),
-        ListenAddress::Unix(_) => 0,
-    };
+    let port = ex.asked.client.bound.tcp().map_or(0, |address| address.port());
     Came { port, host_port, is_secured_before }
 }
 
 fn fetched(ex: &Exchange) -> Fetched {
-    let by = match ex.request.nested.purpose {
-        Purpose::Refetch | Purpose::Refill(_) | Purpose::Read => FetchedBy::Background,
-        Purpose::Answer | Purpose::Slice | Purpose::Walk | Purpose::Purge | Purpose::MayPurge => FetchedBy::Request,
-    };
+    let by = if ex.request.nested.purpose.is_background() { FetchedBy::Background } else { FetchedBy::Request };
     Fetched {
         from: ex.tally.attempts.last().map(|attempt| Arc::clone(&attempt.address)),
         by,
