@@ -10,7 +10,7 @@ use larder_http::Time;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::refill::{Page, Refill, Why, is_for_all};
+use crate::refill::{Page, Reason, Refill, is_for_all};
 use crate::site::{Loc, Site};
 
 /// How often it looks at least, and how many times as long as a look takes it rests.
@@ -105,8 +105,8 @@ fn run(ahead: &Weak<Ahead>) {
             let due = zone.due(PAGES_MAX, |page| wish.means(page, interval, now));
             let due = due.into_iter().filter(is_for_all);
             refill.add(due.map(|page| {
-                let why = Why::Ahead(page.fresh_until);
-                Page::of(page, why, wish.per_second, now)
+                let reason = Reason::Ahead(page.fresh_until);
+                Page::of(page, reason, wish.per_second, now)
             }));
         }
         interval = (clock::steady().saturating_sub(began) * REST).max(INTERVAL);

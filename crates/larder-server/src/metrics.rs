@@ -254,9 +254,7 @@ const CLUSTER: [Metric<Status>; 5] = [
 const WARM: Metric<crate::refill::Sums> = counter(
     "larder_warm_pages_total",
     "Pages that larder was to fetch without a visitor.",
-    |sums: &crate::refill::Sums| {
-        vec![("stored", sums.stored), ("there", sums.there), ("unstored", sums.unstored), ("failed", sums.failed)]
-    },
+    |sums: &crate::refill::Sums| sums.named().to_vec(),
 )
 .by("outcome");
 

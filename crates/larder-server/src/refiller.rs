@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock;
 use crate::context::Cx;
-use crate::refill::{End, Page, Refill, Sums, Why};
+use crate::refill::{End, Page, Reason, Refill, Sums};
 use crate::request::refill::{self, Outcome};
 use crate::site::Site;
 use crate::vsl::Shown;
@@ -97,16 +97,16 @@ async fn fetch(mut page: Page, refill: &Refill, worker: &Rc<Worker>) {
         false => tokio::task::yield_now().await,
     }
     match outcome {
-        Outcome::Stored(zone, key) if refill::is_there(&zone, &key) => count(&page.why, End::Stored, refill),
+        Outcome::Stored(zone, key) if refill::is_there(&zone, &key) => count(&page, End::Stored, refill),
         // It was purged meanwhile.
         Outcome::Stored(..) => again(page, "it is purged again and again", refill, worker),
-        Outcome::There => count(&page.why, End::There, refill),
+        Outcome::There => count(&page, End::There, refill),
         Outcome::Unstored(why) => {
-            count(&page.why, End::Unstored, refill);
+            count(&page, End::Unstored, refill);
             note(&page, &why, &worker.cx());
         }
         Outcome::Unasked(why) => {
-            count(&page.why, End::Unstored, refill);
+            count(&page, End::Unstored, refill);
             note(&page, why, &worker.cx());
         }
         Outcome::Rests(origin) => {
@@ -122,20 +122,15 @@ fn again(page: Page, why: &str, refill: &Refill, worker: &Rc<Worker>) {
     if page.tries < TRIES_MAX {
         return refill.add([page]);
     }
-    count(&page.why, End::Failed, refill);
+    count(&page, End::Failed, refill);
     note(&page, why, &worker.cx());
 }
 
 /// Counts what has become of a page.
-fn count(why: &Why, end: End, refill: &Refill) {
-    let tallies = &refill.tallies;
-    match why {
-        Why::Purged => tallies.purged.add(end),
-        Why::Ahead(_) => tallies.ahead.add(end),
-        Why::Named(pass) => {
-            pass.add(end);
-            tallies.named.add(end);
-        }
+fn count(page: &Page, end: End, refill: &Refill) {
+    refill.tallies.of(page.reason).add(end);
+    if let Some(pass) = &page.pass {
+        pass.add(end);
     }
 }
 
@@ -174,9 +169,9 @@ fn told(run: &Sums) -> String {
 fn note(page: &Page, why: &str, cx: &Cx) {
     let scheme = if page.is_https { "https" } else { "http" };
     let (host, uri) = (Shown(&page.host), Shown(&page.uri));
-    let what = match page.why {
-        Why::Purged => "refilled",
-        Why::Ahead(_) | Why::Named(_) => "warmed",
+    let what = match page.reason {
+        Reason::Purged => "refilled",
+        Reason::Ahead(_) | Reason::Named => "warmed",
     };
     cx.local.logs.main(LogLevel::Info, format_args!("not {what}: {scheme}://{host}{uri}: {why}"));
 }

@@ -13,7 +13,7 @@ use larder_cache::Came;
 use larder_conf::model::{self, LogLevel};
 
 use crate::clock;
-use crate::refill::{Page, Pass, Sitemap, Why};
+use crate::refill::{Page, Pass, Reason, Sitemap};
 use crate::request::read::{self, Read, Wanted};
 use crate::request::refill::{port_of, server_at, usual_port};
 use crate::site::{Listener, Site};
@@ -248,7 +248,8 @@ impl<'a> Walk<'a> {
                 hits: 0,
                 fields: Vec::new(),
                 per_second: self.source.per_second,
-                why: Why::Named(Arc::clone(&self.pass.tally)),
+                reason: Reason::Named,
+                pass: Some(Arc::clone(&self.pass.tally)),
                 tries: 0,
                 since: clock::now(),
                 origin: None,

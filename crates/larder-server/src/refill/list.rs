@@ -79,8 +79,8 @@ impl List {
                 // The variant that was asked for more.
                 (page.hits, page.fields) = (old.hits, old.fields);
             }
-            if old.why.urgency() > page.why.urgency() {
-                page.why = old.why;
+            if old.reason.urgency() > page.reason.urgency() {
+                (page.reason, page.pass) = (old.reason, old.pass);
             }
         }
         while self.places.len() >= PAGES_MAX || self.bytes + bytes_of(&page) > BYTES_MAX {
@@ -209,7 +209,7 @@ const OVERHEAD_BYTES: usize = 400;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Why;
+    use super::super::Reason;
     use super::*;
 
     fn page(host: &str, uri: &str, hits: u32) -> Page {
@@ -220,7 +220,8 @@ mod tests {
             hits,
             fields: vec![("accept-language".into(), uri.as_bytes().into())],
             per_second: 1,
-            why: Why::Purged,
+            reason: Reason::Purged,
+            pass: None,
             tries: 0,
             since: Time(u64::from(hits)),
             origin: None,

@@ -44,7 +44,9 @@ pub struct Page {
     /// How many pages like it are fetched in a second at most.
     pub per_second: u32,
     /// Why.
-    pub why: Why,
+    pub reason: Reason,
+    /// What tells of the pages of its sitemap, if one names it.
+    pub pass: Option<Arc<Tally>>,
     /// How often it was tried.
     pub tries: u8,
     /// When it was put on the list.
@@ -56,45 +58,25 @@ pub struct Page {
 }
 
 /// Why a page is fetched.
-#[derive(Clone, Debug)]
-pub enum Why {
-    /// It was purged.
-    Purged,
-    /// It is asked for often, and fresh until then. A later one is not fetched.
-    Ahead(Time),
-    /// A sitemap names it, of whose pages this tells.
-    Named(Arc<Tally>),
-}
-
-impl Why {
-    /// How much of what may be stored it overrules.
-    fn urgency(&self) -> u8 {
-        match self {
-            Self::Named(_) => 0,
-            Self::Ahead(_) => 1,
-            Self::Purged => 2,
-        }
-    }
-
-    /// The same for the request.
-    pub fn reason(&self) -> Reason {
-        match self {
-            Self::Purged => Reason::Purged,
-            Self::Ahead(until) => Reason::Ahead(*until),
-            Self::Named(_) => Reason::Named,
-        }
-    }
-}
-
-/// Why a page is fetched, for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It was purged.
     Purged,
-    /// It is soon stale; one that is fresh for longer than until then is left.
+    /// It is asked for often, and fresh until then; one that is fresh for longer is left.
     Ahead(Time),
     /// A sitemap names it.
     Named,
+}
+
+impl Reason {
+    /// How much of what may be stored it overrules.
+    fn urgency(self) -> u8 {
+        match self {
+            Self::Named => 0,
+            Self::Ahead(_) => 1,
+            Self::Purged => 2,
+        }
+    }
 }
 
 /// What has become of all pages that were fetched so.
@@ -149,6 +131,17 @@ impl Pass {
     /// How many of its pages have not been tried: they gave way to others, or wait.
     pub fn left(&self) -> u64 {
         self.pages.saturating_sub(self.tally.sums().all())
+    }
+}
+
+impl Tallies {
+    /// Those of pages that are fetched for this reason.
+    pub fn of(&self, reason: Reason) -> &Tally {
+        match reason {
+            Reason::Purged => &self.purged,
+            Reason::Ahead(_) => &self.ahead,
+            Reason::Named => &self.named,
+        }
     }
 }
 
@@ -257,15 +250,16 @@ impl Watcher for Wish {
     fn purged(&self, pages: Vec<Refetchable>) {
         let (per_second, since) = (self.per_second, clock::now());
         self.refill
-            .add(pages.into_iter().filter(is_for_all).map(|page| Page::of(page, Why::Purged, per_second, since)));
+            .add(pages.into_iter().filter(is_for_all).map(|page| Page::of(page, Reason::Purged, per_second, since)));
     }
 }
 
 impl Page {
     /// One that is or was in the cache.
-    pub fn of(page: Refetchable, why: Why, per_second: u32, since: Time) -> Self {
+    pub fn of(page: Refetchable, reason: Reason, per_second: u32, since: Time) -> Self {
         let Refetchable { is_https, host, uri, hits, varies_by, came, fresh_until: _ } = page;
-        Self { is_https, host, uri, hits, fields: varies_by, per_second, why, tries: 0, since, origin: None, came }
+        let (fields, pass) = (varies_by, None);
+        Self { is_https, host, uri, hits, fields, per_second, reason, pass, tries: 0, since, origin: None, came }
     }
 }
 

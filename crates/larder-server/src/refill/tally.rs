@@ -67,6 +67,12 @@ impl Sums {
         self.stored + self.there + self.unstored + self.failed
     }
 
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        let Self { stored, there, unstored, failed } = *self;
+        [("stored", stored), ("there", there), ("unstored", unstored), ("failed", failed)]
+    }
+
     /// What has come since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {

@@ -62,7 +62,7 @@ pub async fn fetch(page: &Page, worker: &Rc<Worker>) -> Outcome {
     let Some((listener, host)) = way_of(page, cx.site()) else {
         return Outcome::Unasked(NOT_ONE_SERVER);
     };
-    let purpose = Purpose::Refill(page.why.reason());
+    let purpose = Purpose::Refill(page.reason);
     match begin(&head(page, host), listener, purpose, worker, &cx) {
         Ok((step, mut ex)) => {
             let outcome = ask(step, &mut ex, &cx).await;
@@ -406,8 +406,6 @@ const PIECE_BYTES: usize = 64 << 10;
 mod tests {
     use larder_cache::Came;
 
-    use crate::refill::Why;
-
     use super::*;
 
     #[test]
@@ -420,7 +418,8 @@ mod tests {
             hits: 1,
             fields: fields.map(|(name, value)| (name.into(), value.as_bytes().into())).into(),
             per_second: 1,
-            why: Why::Purged,
+            reason: Reason::Purged,
+            pass: None,
             tries: 0,
             since: Time(0),
             origin: None,

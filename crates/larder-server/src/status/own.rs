@@ -107,8 +107,8 @@ fn warm(cx: &Cx) -> Value {
 }
 
 fn ends(tally: &Tally) -> Value {
-    let sums = tally.sums();
-    json!({ "stored": sums.stored, "there": sums.there, "unstored": sums.unstored, "failed": sums.failed })
+    let ends = tally.sums().named().into_iter();
+    ends.map(|(name, count)| (name.to_owned(), count.into())).collect::<Map<_, _>>().into()
 }
 
 fn memory(cx: &Cx) -> Value {
