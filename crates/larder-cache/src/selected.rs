@@ -177,9 +177,8 @@ impl Zone {
                 _,
             ) => {
                 let purge = Purge::new(selection, how, self.tag_fields())?;
-                let told = purge.words.clone();
+                self.tell_words(|| Some(purge.words.clone()));
                 let pages = self.purge_by_ban(purge, now);
-                self.tell_words(|| Some(told));
                 Purged { pages, is_also_on_disk: has_disks, is_removal: false }
             }
         })

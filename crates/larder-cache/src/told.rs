@@ -1,6 +1,9 @@
 //! Purges that hold in other caches as well: what is purged here is told to them, and what they purge is carried out here.
 //!
 //! Both go by the words in which disks keep purges and bans. What others have purged is not told again.
+//!
+//! A purge is told before it is carried out here: so who first looks at a [`Moment`](crate::Moment), and then asks how many
+//! purges were told, knows that none beyond those came before that moment.
 
 use std::sync::Arc;
 
@@ -19,9 +22,8 @@ impl Zone {
     /// Drops every variant of a key from memory and disk, and the part of it that is kept alone, and returns their number. A
     /// running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
-        let variants = self.purge_here(key, now);
         self.tell_selected(&Selection::Key(key.bytes().into()), How::Hard, &TagFields::default());
-        variants
+        self.purge_here(key, now)
     }
 
     /// Drops every key that begins with `prefix`, from memory and disk, and returns how many variants were in memory. A
@@ -30,20 +32,17 @@ impl Zone {
     /// It visits every entry in memory, so do not call it on a worker's thread. Pages on disk are hidden at once, and
     /// dropped when they are read.
     pub fn purge_prefix(&self, prefix: &[u8], now: Time) -> usize {
-        let in_memory = self.purge_prefix_here(prefix, now);
         let selection = if prefix.is_empty() { Selection::All } else { Selection::KeyPrefix(prefix.into()) };
         self.tell_selected(&selection, How::Hard, &TagFields::default());
-        in_memory
+        self.purge_prefix_here(prefix, now)
     }
 
     /// Makes the pages unusable that have been fetched until now and for which a condition holds, and returns the number
     /// of the ban. It costs nothing now: each page is tested when it is found. Shelves write it down soon, which
     /// [`bans_kept`](Self::bans_kept) waits for.
     pub fn ban(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
-        let told = Arc::clone(&condition);
-        let number = self.ban_here(condition, now);
-        self.tell_words(|| Some(told.words().to_owned()));
-        number
+        self.tell_words(|| Some(condition.words().to_owned()));
+        self.ban_here(condition, now)
     }
 
     /// Has others be told of purges and bans from now on, or nobody. What a request drops as it may have changed the page is not
@@ -52,9 +51,9 @@ impl Zone {
         *self.others.write() = others;
     }
 
-    /// Tells others of pages that were purged in another way than by [`purge_selected`](Self::purge_selected); their tags are
-    /// in these fields.
-    pub fn tell_purged_as(&self, selection: &Selection, how: How, tag_fields: &[&str]) {
+    /// Tells others of pages that are about to be purged in another way than by [`purge_selected`](Self::purge_selected);
+    /// their tags are in these fields.
+    pub fn tell_purge_as(&self, selection: &Selection, how: How, tag_fields: &[&str]) {
         self.tell_selected(selection, how, &TagFields::of(tag_fields));
     }
 

@@ -214,8 +214,8 @@ fn owner(owners: &Owners, folder: &Path) -> Option<Arc<Zone>> {
 fn follow(zone: &Zone, event: &DiskEvent) {
     match event {
         DiskEvent::Clearing { .. } => {
+            zone.tell_purge_as(&Selection::All, How::Hard, &[]);
             zone.clear_memory();
-            zone.tell_purged_as(&Selection::All, How::Hard, &[]);
         }
         DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
         DiskEvent::Deleted { keys, .. } => {

@@ -72,6 +72,45 @@ fn a_purge_is_told_once_and_elsewhere_does_the_same_however_often() {
     }
 }
 
+/// Notes the moment of its zone at which it is told.
+struct Moments(std::sync::Weak<Zone>, Mutex<Vec<Moment>>);
+
+impl Others for Moments {
+    fn purged(&self, _: &str, _: &str) {
+        self.1.lock().extend(self.0.upgrade().map(|zone| zone.moment()));
+    }
+}
+
+#[test]
+fn a_purge_is_told_before_it_is_carried_out() {
+    let zone = zone(1 << 20);
+    let moments = Arc::new(Moments(Arc::downgrade(&zone), Mutex::default()));
+    zone.tell_others(Some(Arc::clone(&moments) as Arc<dyn Others>));
+    let before = |purge: &dyn Fn()| {
+        let before = zone.moment();
+        purge();
+        assert_ne!(zone.moment(), before);
+        assert_eq!(std::mem::take(&mut *moments.1.lock()), [before]);
+    };
+    before(&|| {
+        _ = zone.purge(&KeyRef::new(b"a"), at(1));
+    });
+    before(&|| {
+        _ = zone.purge_prefix(b"a", at(1));
+    });
+    before(&|| {
+        _ = zone.ban(Arc::new(Unread("x".to_owned())), at(1));
+    });
+    for selection in [Selection::All, tags(&["a"])] {
+        before(&|| {
+            _ = zone.purge_selected(selection.clone(), How::Hard, at(1));
+        });
+        before(&|| {
+            _ = zone.purge_selected(selection.clone(), How::Soft, at(1));
+        });
+    }
+}
+
 #[test]
 fn a_ban_is_told_in_its_words_and_read_as_from_a_disk() {
     let (mut worker, notes) = told_zone();

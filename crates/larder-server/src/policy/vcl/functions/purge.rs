@@ -18,10 +18,9 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
         ("hard", []) => hard(zone, &key, now),
         ("soft", [Value::Real(ttl), Value::Real(grace), Value::Real(keep)]) => match shorter(*ttl, *grace, *keep) {
             Some(shorter) => {
-                let variants = zone.shorten(&key, shorter, |_| true, now);
                 // Elsewhere it is stale at once, and keeps its grace.
-                zone.tell_purged_as(&Selection::Key(key.bytes().into()), How::Soft, &[]);
-                variants
+                zone.tell_purge_as(&Selection::Key(key.bytes().into()), How::Soft, &[]);
+                zone.shorten(&key, shorter, |_| true, now)
             }
             None => hard(zone, &key, now),
         },
@@ -35,9 +34,8 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
 }
 
 fn hard(zone: &Zone, key: &KeyRef<'_>, now: Time) -> usize {
-    let variants = zone.purge_variants(key, |_| true, now);
-    zone.tell_purged_as(&Selection::Key(key.bytes().into()), How::Hard, &[]);
-    variants
+    zone.tell_purge_as(&Selection::Key(key.bytes().into()), How::Hard, &[]);
+    zone.purge_variants(key, |_| true, now)
 }
 
 /// What `purge.soft()` leaves of the times; `None` if that is nothing. A time below zero stays as it is.

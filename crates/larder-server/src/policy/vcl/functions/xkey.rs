@@ -19,12 +19,12 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) ->
     };
     let [Value::Text(tags)] = args else { return Err(unbuilt(&format!("xkey.{name}()"))) };
     let tags = texts.bytes(*tags);
-    let purged = run.cx.worker.shared.vmods.tags.purge(tags, shorter, run.cx.now());
     let how = if shorter.is_some() { How::Soft } else { How::Hard };
     let selection = Selection::Tags(tags::split(tags).map(Box::from).collect());
     run.ex.tally.has_purged |= run.cx.worker.shared.sharing.is_shared();
     for zone in &run.cx.site().caches.zones {
-        zone.tell_purged_as(&selection, how, &tags::FIELDS);
+        zone.tell_purge_as(&selection, how, &tags::FIELDS);
     }
+    let purged = run.cx.worker.shared.vmods.tags.purge(tags, shorter, run.cx.now());
     Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
 }
