@@ -20,6 +20,7 @@ pub mod freshness;
 mod front;
 #[doc(hidden)]
 pub mod fuzzing;
+mod handed;
 mod key;
 pub mod litespeed;
 mod loading;
@@ -59,6 +60,7 @@ pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};
 pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
+pub use handed::{Handed, HandedPage, Handing};
 pub use key::{KeyRef, PART};
 pub use loading::Loading;
 pub use lookup::{HitRef, Verdict};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use larder_http::Time;
 
-use crate::bans::Tested;
+use crate::bans::{Banned, Tested};
 use crate::entry::Entry;
 use crate::flight::{Flight, Hurry, Outcome};
 use crate::front::Front;
@@ -132,6 +132,11 @@ impl Permit {
     pub fn begin(&mut self, mut object: Object) -> Arc<Object> {
         object.hold.tested = Tested::by(self.since.ban);
         let object = self.zone.charged(&self.entry, object);
+        self.begin_charged(&object);
+        object
+    }
+
+    fn begin_charged(&mut self, object: &Arc<Object>) {
         let is_purged = self.is_purged();
         let kept = object.is_charged() && object.body.is_stored() && !is_purged;
         let (flight, refetch) = match mem::replace(&mut self.role, Role::Over) {
@@ -141,17 +146,39 @@ impl Permit {
             // A second object of one permit: the first one goes on without it.
             Role::Begun { refetch } => (None, refetch),
         };
-        self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
+        self.entry.begin(object, refetch.clone(), flight.as_ref(), kept);
         match kept {
             true => self.zone.remembered.store(self.entry.key_hash()),
             false => drop(self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed)),
         }
         if !kept && !is_purged {
-            self.zone.not_kept(&self.entry, &object, refetch.as_ref());
+            self.zone.not_kept(&self.entry, object, refetch.as_ref());
         }
         self.role = Role::Begun { refetch };
         self.zone.reweigh(&self.entry);
-        object
+    }
+
+    /// Stores a page of another cache, whose body is whole, as if its fetch had begun here at `since`. Gives the permit back
+    /// if a purge or a ban since then means the page, or there is no room for it.
+    ///
+    /// Who waits gets it if it is fresh; otherwise the next of them looks up again, and finds it.
+    pub fn take_in(mut self, mut object: Object, since: Moment, now: Time) -> Result<(), Self> {
+        let key = self.entry.key_bytes();
+        let hash = key::page_hash(key, self.entry.key_hash());
+        if self.zone.stamps.was_purged(key::page_of(key), hash, since.purge) || self.is_purged() {
+            return Err(self);
+        }
+        object.hold.tested = Tested::by(since.ban);
+        let object = self.zone.charged(&self.entry, object);
+        let banned = self.zone.looked_ahead(&object);
+        if banned == Some(Banned::Gone) || !object.is_charged() || !object.body.is_stored() {
+            return Err(self);
+        }
+        match banned.is_none() && object.is_fresh(now) {
+            true => self.begin_charged(&object),
+            false => Self::plain(&self.zone, &self.entry).begin_charged(&object),
+        }
+        Ok(())
     }
 
     /// Makes the begun object a variant, if its body is complete. Dropping the permit does the same.

@@ -133,7 +133,7 @@ impl VaryKey {
     }
 
     /// The key of `request` for these names, which are in lower case but for those of cookies.
-    pub(crate) fn with_names(mut names: Vec<Box<str>>, request: &Selecting<'_>) -> Self {
+    pub fn with_names(mut names: Vec<Box<str>>, request: &Selecting<'_>) -> Self {
         names.sort_unstable();
         names.dedup();
         let pairs = names.into_iter().map(|name| {

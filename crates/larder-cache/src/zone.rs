@@ -241,7 +241,7 @@ impl Zone {
     pub(crate) fn purge_prefix_here(&self, prefix: &[u8], now: Time) -> usize {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
         let watched = self.watched(|page| page.with_key(|key| key.is_some_and(is_meant)));
-        self.stamps.purge_many();
+        self.stamps.purge_many(prefix);
         if prefix.is_empty() {
             self.forget_evicted();
         }
@@ -343,6 +343,12 @@ impl Zone {
         Moment { ban: self.newest_ban(), purge: self.stamps.newest() }
     }
 
+    /// Keeps from now on what is purged for so long that it can be told whether it means a page of another cache:
+    /// see [`Permit::take_in`](crate::Permit::take_in).
+    pub fn keep_purges(&self) {
+        self.stamps.keep();
+    }
+
     /// By which bans a page was tested that was read from a shelf: see [`Bans::tested_before`].
     pub(crate) fn tested_before(&self, first: Option<u64>, newest: u64) -> Option<u64> {
         self.bans.tested_before(first, newest)
@@ -370,9 +376,7 @@ impl Zone {
     /// Makes a page that has just become a variant what bans have made of it since its fetch began, and writes it to the
     /// shelves if it may be used.
     pub(crate) fn keep(self: &Arc<Self>, entry: &Arc<Entry>, object: &Arc<Object>) {
-        let tested = &object.hold.tested;
-        let is_new = tested.number() == self.newest_ban();
-        match if is_new { None } else { self.bans.look_ahead(object, tested, Time(u64::MAX), Time(u64::MAX)) } {
+        match self.looked_ahead(object) {
             None => self.shelve(entry, object),
             Some(banned @ Banned::Gone) => self.enforce(banned, object, object.stored_at),
             Some(Banned::Stale(stale)) => {
@@ -381,6 +385,13 @@ impl Zone {
                 }
             }
         }
+    }
+
+    /// What the bans that look at no request have made of a page since its fetch began.
+    pub(crate) fn looked_ahead(&self, object: &Object) -> Option<Banned> {
+        let tested = &object.hold.tested;
+        let is_new = tested.number() == self.newest_ban();
+        if is_new { None } else { self.bans.look_ahead(object, tested, Time(u64::MAX), Time(u64::MAX)) }
     }
 
     fn drop_covered(&self, object: &Arc<Object>, now: Time) {

@@ -127,12 +127,12 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
     })
 }
 
-fn put_len(out: &mut Vec<u8>, len: usize) {
+pub(crate) fn put_len(out: &mut Vec<u8>, len: usize) {
     // Heads are kilobytes long, because responses have a limit for them; so the length fits.
     out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-fn put(out: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn put(out: &mut Vec<u8>, text: &[u8]) {
     put_len(out, text.len());
     out.extend_from_slice(text);
 }
@@ -145,7 +145,7 @@ fn put_option(out: &mut Vec<u8>, text: Option<&[u8]>) {
 }
 
 /// The bytes that are not yet read.
-struct Rest<'a>(&'a [u8]);
+pub(crate) struct Rest<'a>(pub &'a [u8]);
 
 impl<'a> Rest<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -158,7 +158,7 @@ impl<'a> Rest<'a> {
         self.take(N)?.try_into().ok()
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
@@ -166,15 +166,15 @@ impl<'a> Rest<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn text(&mut self) -> Option<&'a [u8]> {
+    pub fn text(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(usize::try_from(len).ok()?)
     }

@@ -22,6 +22,7 @@ mod purges;
 mod races;
 mod room;
 mod selected;
+mod taken_in;
 
 const KEY: &[u8] = b"https example.org /";
 
