@@ -17,6 +17,10 @@ pub trait Carrier: Send + Sync {
     /// not: then it is asked again.
     fn keep(&self, place: &Place) -> bool;
 
+    /// Notes up to where everything was carried out, where nodes share pages: first what was carried out until now, and then
+    /// what `place` says. That is `None` while a purge of this node is not in the log yet.
+    fn note(&self, place: &dyn Fn() -> Option<Place>);
+
     /// Takes a line for the log.
     fn say(&self, level: Level, line: &str);
 }

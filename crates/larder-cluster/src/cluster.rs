@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Level};
 use crate::contact::{Contact, Trust};
+use crate::fault::Fault;
 use crate::known::Known;
 use crate::place::Place;
 use crate::queue::Queue;
 use crate::settings::Settings;
+use crate::share::{Hear, Share};
 use crate::shared::{Shared, Waiter};
 use crate::status::Status;
 use crate::{keeper, reader, writer};
@@ -23,6 +25,7 @@ use crate::{keeper, reader, writer};
 /// A node of a cluster.
 pub struct Cluster {
     shared: Arc<Shared>,
+    share: Option<Arc<Share>>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -52,6 +55,8 @@ impl Cluster {
         let contact = Contact::new(start.settings.away, start.trust);
         let queue = Queue::of_folder(start.unsent);
         let shared = Arc::new(Shared::new(start.settings, start.carrier, contact, start.place, queue));
+        let share = shared.settings.share.map(|shelf| Share::start(&shared.settings, shelf, hear(&shared)));
+        let share = share.transpose()?;
         let spawn = |name: &str, run: fn(&Shared)| {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name(format!("cluster {name}")).spawn(move || run(&shared))
@@ -61,7 +66,12 @@ impl Cluster {
             writer: spawn("writer", writer::run)?,
             keeper: spawn("keeper", keeper::run)?,
         };
-        Ok(Arc::new(Self { shared, threads: Mutex::new(Some(threads)) }))
+        Ok(Arc::new(Self { shared, share, threads: Mutex::new(Some(threads)) }))
+    }
+
+    /// The shelf that all share, if there is one.
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.as_ref()
     }
 
     /// What it was started with.
@@ -88,6 +98,7 @@ impl Cluster {
             carried: self.shared.carried.load(Ordering::Relaxed),
             sent: self.shared.sent.load(Ordering::Relaxed),
             unsent: self.shared.work.lock().queue.len(),
+            share: self.share.as_ref().map(|share| share.counts()),
         }
     }
 
@@ -140,6 +151,21 @@ impl Cluster {
     }
 }
 
+/// Has what the shelf says of the server written to the log, once in a while. Whether that is away is the reader's to say.
+fn hear(shared: &Arc<Shared>) -> Arc<Hear> {
+    let shared = Arc::clone(shared);
+    let said = Mutex::new(None::<(Fault, Instant)>);
+    Arc::new(move |fault: Option<&Fault>| {
+        let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Unreachable(_))) else { return };
+        let mut said = said.lock();
+        let is_new = |(last, at): &(Fault, Instant)| last != fault || at.elapsed() >= SAID_AGAIN;
+        if said.as_ref().is_none_or(is_new) {
+            *said = Some((fault.clone(), Instant::now()));
+            shared.say(Level::Warn, format_args!("keeps no page for the other nodes: it {fault}"));
+        }
+    })
+}
+
 /// Waits for a thread, which may hang on a server that does not answer.
 fn wait_for(thread: &JoinHandle<()>, until: Instant) {
     while !thread.is_finished() && Instant::now() < until {
@@ -147,6 +173,8 @@ fn wait_for(thread: &JoinHandle<()>, until: Instant) {
     }
 }
 
+/// How often the same fault of the shelf is written to the log.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 /// How much longer a purge waits for the thread that knows.
 const LATE: Duration = Duration::from_secs(2);
 /// How long the end may take: less than a process that ends has left for its disks.

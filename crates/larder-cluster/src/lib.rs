@@ -47,6 +47,6 @@ pub use keys::PageName;
 pub use known::Known;
 pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
-pub use settings::{Away, LEASE, Server, Settings};
-pub use share::{Hear, Lock, Look, Share, ShareCounts};
+pub use settings::{Away, LEASE, Server, Settings, Shelf};
+pub use share::{Hear, Lock, Look, Outcome, Share, ShareCounts, Take, Value};
 pub use status::Status;

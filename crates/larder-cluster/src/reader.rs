@@ -94,7 +94,11 @@ impl<'s> Reader<'s> {
         };
         while !self.shared.is_over() {
             let asked_at = self.shared.contact.now();
-            match self.read(&mut place)? {
+            let lost = self.read(&mut place)?;
+            if lost.is_none() {
+                self.shared.note();
+            }
+            match lost {
                 Some(lost) => place = self.adopt(&lost)?,
                 None if self.is_caught_up => {
                     *pause = PAUSE_MIN;

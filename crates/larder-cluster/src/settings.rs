@@ -28,6 +28,17 @@ pub struct Settings {
     pub timeout: Duration,
     /// What pages may do that were stored before the server was lost.
     pub away: Away,
+    /// The shelf that all share, if there is one.
+    pub share: Option<Shelf>,
+}
+
+/// The shelf that all share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shelf {
+    /// How long a value may be, in bytes.
+    pub bytes_max: usize,
+    /// How long an answer of the server is waited for.
+    pub deadline: Duration,
 }
 
 /// One server.

@@ -105,6 +105,26 @@ impl Shared {
         self.ended.notify_all();
     }
 
+    /// Has noted up to where everything is carried out, where nodes share pages.
+    pub fn note(&self) {
+        if self.settings.share.is_some() {
+            self.carrier.note(&|| self.reached());
+        }
+    }
+
+    /// Up to where everything was carried out that is in the log, or was wished by this node. `None` if one of its purges is
+    /// not in the log yet.
+    fn reached(&self) -> Option<Place> {
+        let place = self.place.lock().clone()?;
+        let work = self.work.lock();
+        let own = match (work.queue.newest(), work.last_sent) {
+            (0, _) => EntryId::default(),
+            (newest, Some((number, entry))) if number >= newest => entry,
+            (_, Some(_) | None) => return None,
+        };
+        Some(Place { at: place.at.max(own), ..place })
+    }
+
     /// The server is back: what waits is sent at once.
     pub fn try_now(&self) {
         self.work.lock().next_try = Instant::now();

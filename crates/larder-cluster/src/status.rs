@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::share::ShareCounts;
+
 /// How a node is, as far as it knows itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -25,4 +27,6 @@ pub struct Status {
     pub sent: u64,
     /// Purges that wait to be sent.
     pub unsent: usize,
+    /// What was counted of the shelf that all share; `None` without it.
+    pub share: Option<ShareCounts>,
 }

@@ -58,7 +58,10 @@ impl Writer<'_> {
         }
         if !first.is_empty() {
             match self.send(&first) {
-                Ok(entries) => self.is_sent(&first, &entries),
+                Ok(entries) => {
+                    self.is_sent(&first, &entries);
+                    self.shared.note();
+                }
                 Err(fault) => self.fail(fault),
             }
         }

@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Status, Trust};
+use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Shelf, Start, Status, Trust};
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
 use parking_lot::{Mutex, RwLock};
 
+use self::reached::Reached;
 use crate::bans;
 use crate::clock;
 use crate::log::main::MainLog;
+
+mod reached;
 
 /// This process as a node of its cluster, or of none.
 pub struct Sharing {
@@ -28,6 +31,8 @@ pub struct Sharing {
 #[derive(Default)]
 struct Zones {
     by_name: RwLock<HashMap<String, Arc<Zone>>>,
+    /// Of the zones in `by_name`, which is locked first.
+    reached: Mutex<Reached>,
     log: Mutex<MainLog>,
     /// What was warned of last.
     warned: Mutex<String>,
@@ -62,6 +67,20 @@ impl Sharing {
         Some(self.node.load_full()?.status())
     }
 
+    /// The node, if it shares pages and may use what it has.
+    pub fn sharing_pages(&self) -> Option<Arc<Cluster>> {
+        let node = self.node.load();
+        let node = node.as_ref().filter(|node| node.share().is_some())?;
+        self.is_trusted().then(|| Arc::clone(node))
+    }
+
+    /// When a fetch would have begun in a zone of this name that now is as old as one that began at this place of the log.
+    /// `None` if nobody knows.
+    pub fn moment_at(&self, zone: &str, place: &Place) -> Option<larder_cache::Moment> {
+        let _zones = self.zones.by_name.read();
+        self.zones.reached.lock().moment(zone, place)
+    }
+
     /// Whether there are other larders to tell.
     pub fn is_shared(&self) -> bool {
         self.node.load().is_some()
@@ -81,8 +100,10 @@ impl Sharing {
             self.forget();
             return;
         };
-        let by_name = zones.iter().map(|zone| (zone.name().to_owned(), Arc::clone(zone))).collect();
-        let before = std::mem::replace(&mut *self.zones.by_name.write(), by_name);
+        if settings.share.is_some() {
+            zones.iter().for_each(|zone| zone.keep_purges());
+        }
+        let before = self.zones.replace(zones);
         if let Some(node) = running.as_ref().filter(|node| node.settings() == settings) {
             // Nobody knows how far they had read.
             for zone in zones.iter().filter(|zone| !is_among(&before, zone)) {
@@ -137,6 +158,17 @@ impl Sharing {
 }
 
 impl Zones {
+    /// Takes these in place of those that it had, and returns them.
+    fn replace(&self, zones: &[Arc<Zone>]) -> HashMap<String, Arc<Zone>> {
+        let now: HashMap<_, _> = zones.iter().map(|zone| (zone.name().to_owned(), Arc::clone(zone))).collect();
+        let mut by_name = self.by_name.write();
+        let before = std::mem::replace(&mut *by_name, now);
+        let gone = before.values().filter(|zone| !is_among(&by_name, zone));
+        gone.for_each(|zone| self.reached.lock().forget(zone.name()));
+        drop(by_name);
+        before
+    }
+
     /// Writes a line, unless it was the last one.
     fn warn_once(&self, line: String) {
         let mut warned = self.warned.lock();
@@ -179,6 +211,14 @@ impl Carrier for Zones {
             }
         }
         is_kept
+    }
+
+    fn note(&self, place: &dyn Fn() -> Option<Place>) {
+        let zones = self.by_name.read();
+        let moments: Vec<_> = zones.values().map(|zone| (zone.name(), zone.moment())).collect();
+        let Some(place) = place() else { return };
+        let mut reached = self.reached.lock();
+        moments.into_iter().for_each(|(zone, moment)| reached.note(zone, &place, moment));
     }
 
     fn say(&self, level: Level, line: &str) {
@@ -268,6 +308,7 @@ pub fn settings(cluster: &model::Cluster, ca: Option<Vec<u8>>) -> Settings {
             ClusterAway::Stale(time) => Away::Stale(time),
             ClusterAway::Bypass => Away::Bypass,
         },
+        share: cluster.shelf.map(|shelf| Shelf { bytes_max: shelf.bytes, deadline: shelf.deadline }),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use larder_cache::ZoneStats;
-use larder_cluster::Status;
+use larder_cluster::{ShareCounts, Status};
 use larder_origin::ServerState;
 use larder_origin::gate::{Class, GateStatus, WAIT_BOUNDS_MILLIS};
 use larder_store::{DiskState, DiskStats};
@@ -72,6 +72,9 @@ pub fn page(cx: &Cx) -> String {
     if let Some(status) = cx.worker.shared.sharing.status() {
         let labels = vec![label("cluster", &status.name), label("node", &status.node)];
         CLUSTER.iter().for_each(|metric| write_metric(&mut out, metric, &[(labels.clone(), status.clone())]));
+        if let Some(share) = status.share {
+            CLUSTER_SHARE.iter().for_each(|metric| write_metric(&mut out, metric, &[(labels.clone(), share)]));
+        }
     }
     let tallies = &cx.worker.shared.refill.tallies;
     let fetched = [("purged", &tallies.purged), ("ahead", &tallies.ahead), ("sitemap", &tallies.named)];
@@ -249,6 +252,22 @@ const CLUSTER: [Metric<Status>; 5] = [
         vec![("here", of.sent), ("elsewhere", of.carried)]
     })
     .by("wished"),
+];
+
+const CLUSTER_SHARE: [Metric<ShareCounts>; 2] = [
+    counter(
+        "larder_cluster_share_looks_total",
+        "Looks for a page of another node, by what they led to.",
+        |of: &ShareCounts| {
+            let ShareCounts { found, missing, waited, skipped, .. } = *of;
+            vec![("found", found), ("missing", missing), ("waited", waited), ("skipped", skipped)]
+        },
+    )
+    .by("result"),
+    counter("larder_cluster_share_pages_total", "Pages that this node fetched for all.", |of: &ShareCounts| {
+        vec![("stored", of.stored), ("not stored", of.unstored)]
+    })
+    .by("result"),
 ];
 
 const WARM: Metric<crate::refill::Sums> = counter(

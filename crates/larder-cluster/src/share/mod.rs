@@ -1,14 +1,14 @@
 //! A shelf that all nodes share, and the right to fetch a page for all: one fetch for many nodes.
 //!
 //! ```text
-//! look -> GET page -> There
-//!              `-> SET lock NX PX, GET page -> Mine: fetch it, then `store` or `give_up`
-//!                                          `-> Anothers: look again soon, until it is there or the lock is gone
+//! look -> GETRANGE page -> a value that can be used
+//!                     `-> take -> SET lock NX PX, GETRANGE page -> the right: fetch it, then `store` or `give_up`
+//!                                                             `-> none: look again soon
 //! ```
 //! What is asked has a deadline of some milliseconds, and a server that is slow is left alone for a while: then every node
 //! fetches for itself. A lock that is lost, as its time is over or the server has forgotten it, costs a further fetch.
 //!
-//! Values are bytes, and whether one may be used is judged by who knows what they are: see [`Look::There`].
+//! Values are bytes; whether one can be used is judged by who knows what they are.
 
 mod line;
 
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::Value;
+use redis::Value as Answer;
 
 use crate::keys::{Keys, PageName};
-use crate::settings::Settings;
+use crate::settings::{Settings, Shelf};
 use crate::shared::random_word;
 
 use line::{Limits, Line};
@@ -31,28 +31,57 @@ pub struct Share {
     keys: Keys,
     looks: Arc<Line>,
     stores: Arc<Line>,
-    bytes_max: usize,
+    shelf: Shelf,
     /// How many looks in a row came too late.
     late: AtomicU64,
     counts: Counts,
 }
 
-/// What a look finds.
-#[derive(Debug, PartialEq, Eq)]
+/// What is on the shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     /// A value. It may be of before a purge, or of another page with the same hash.
-    There(Vec<u8>),
-    /// Nothing, and this node is to fetch it.
-    Mine(Lock),
-    /// Nothing, and another node fetches it.
-    Anothers,
+    There(Value),
+    /// Nothing.
+    Nothing,
     /// Nothing that can be shared: each node fetches for itself.
     Alone,
     /// The server is away or slow.
     Skipped,
 }
 
-/// The right of a node to fetch a page for all.
+/// A value that is on the shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The value; the start of one that is longer than this node takes.
+    pub bytes: Vec<u8>,
+    /// For how long it stays there.
+    pub left: Duration,
+}
+
+/// What comes of asking for the right to fetch a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Take {
+    /// The right; `None` if another node has it.
+    pub lock: Option<Lock>,
+    /// What is there now: it may have come since.
+    pub look: Look,
+}
+
+/// What a look has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A value was used.
+    Found,
+    /// This node fetches for all.
+    Missing,
+    /// Another node fetches, and this one waits for it.
+    Waited,
+    /// The server did not answer in time, or was not asked.
+    Skipped,
+}
+
+/// The right of a node to fetch a page for all. It ends by itself after ten seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     page: PageName,
@@ -73,9 +102,9 @@ struct Counts {
 /// What was counted since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareCounts {
-    /// Looks that found a value.
+    /// Looks whose value was used.
     pub found: u64,
-    /// Looks that found none, so that this node fetched.
+    /// Looks after which this node fetched for all.
     pub missing: u64,
     /// Looks that found another node fetching.
     pub waited: u64,
@@ -88,15 +117,15 @@ pub struct ShareCounts {
 }
 
 impl Share {
-    /// Begins, with values up to this size. `said` hears why the server is of no use, and `None` when it is again.
-    pub fn start(settings: &Settings, bytes_max: usize, said: Arc<Hear>) -> std::io::Result<Arc<Self>> {
+    /// Begins. `said` hears why the server is of no use, and `None` when it is again.
+    pub fn start(settings: &Settings, shelf: Shelf, said: Arc<Hear>) -> std::io::Result<Arc<Self>> {
         let looks = Limits { questions: 10_000, bytes: 16 << 20, together: 64 };
-        let stores = Limits { questions: 10_000, bytes: STORES_BYTES_MAX.max(bytes_max), together: 16 };
+        let stores = Limits { questions: 10_000, bytes: STORES_BYTES_MAX.max(shelf.bytes_max), together: 16 };
         Ok(Arc::new(Self {
             keys: Keys::of(&settings.name),
             looks: Line::start("share looks", settings.clone(), looks, Arc::clone(&said))?,
             stores: Line::start("share stores", settings.clone(), stores, said)?,
-            bytes_max,
+            shelf,
             late: AtomicU64::new(0),
             counts: Counts::default(),
         }))
@@ -104,56 +133,66 @@ impl Share {
 
     /// How large a value may be.
     pub fn bytes_max(&self) -> usize {
-        self.bytes_max
+        self.shelf.bytes_max
     }
 
-    /// Looks for a page, and takes the right to fetch it if it is not there and nobody has that.
+    /// Looks for a page.
     pub async fn look(&self, page: &PageName) -> Look {
-        let (name, lock) = (self.keys.page(page), self.keys.lock(page));
-        let mut get = redis::pipe();
-        get.cmd("GET").arg(&name);
-        match self.answers(get).await.as_deref() {
-            Some([Value::BulkString(value)]) => return self.found(value),
-            Some([Value::Nil]) => {}
-            _ => return self.skipped(),
-        }
-        let token = random_word();
-        let mut take = redis::pipe();
-        take.cmd("SET").arg(&lock).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
-        // It may have come since.
-        take.cmd("GET").arg(&name);
-        match self.answers(take).await.as_deref() {
-            Some([taken, Value::BulkString(value)]) => {
-                if *taken == Value::Okay {
-                    self.release(&lock);
-                }
-                self.found(value)
-            }
-            Some([Value::Okay, Value::Nil]) => {
-                self.counts.missing.fetch_add(1, Ordering::Relaxed);
-                Look::Mine(Lock { page: page.clone(), token })
-            }
-            Some([Value::Nil, Value::Nil]) => {
-                self.counts.waited.fetch_add(1, Ordering::Relaxed);
-                Look::Anothers
-            }
-            _ => self.skipped(),
+        let mut commands = redis::pipe();
+        self.add_look(page, &mut commands);
+        match self.answers(commands).await.as_deref() {
+            Some([value, left]) => look_of(value, left),
+            Some(_) | None => Look::Skipped,
         }
     }
 
-    /// Puts what was fetched there for so long, and gives the right back.
-    pub fn store(&self, lock: &Lock, value: &[u8], time: Duration) {
-        if value.len() > self.bytes_max || value.is_empty() {
+    /// Takes the right to fetch a page, unless another node has it. `None` if the server is away or slow.
+    pub async fn take(&self, page: &PageName) -> Option<Take> {
+        let token = random_word();
+        let mut commands = redis::pipe();
+        commands.cmd("SET").arg(self.keys.lock(page)).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
+        self.add_look(page, &mut commands);
+        let answers = self.answers(commands).await?;
+        let [taken, value, left] = &answers[..] else { return None };
+        let lock = match taken {
+            Answer::Okay => Some(Lock { page: page.clone(), token }),
+            Answer::Nil => None,
+            _ => return None,
+        };
+        Some(Take { lock, look: look_of(value, left) })
+    }
+
+    fn add_look(&self, page: &PageName, commands: &mut redis::Pipeline) {
+        let name = self.keys.page(page);
+        commands.cmd("GETRANGE").arg(&name).arg(0).arg(self.shelf.bytes_max.saturating_sub(1));
+        commands.cmd("PTTL").arg(&name);
+    }
+
+    /// Puts values there for so long, and gives the right back.
+    pub fn store(&self, lock: &Lock, values: &[(PageName, Vec<u8>)], time: Duration) {
+        if values.iter().any(|(_, value)| value.len() > self.shelf.bytes_max || value.is_empty()) {
             return self.give_up(lock, true);
         }
-        self.put(lock, value, time);
+        self.put(lock, values, time);
+    }
+
+    /// Counts what a look has led to.
+    pub fn count(&self, outcome: Outcome) {
+        let Counts { found, missing, waited, skipped, .. } = &self.counts;
+        let count = match outcome {
+            Outcome::Found => found,
+            Outcome::Missing => missing,
+            Outcome::Waited => waited,
+            Outcome::Skipped => skipped,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Gives the right back without a page. `is_alone`: for a while each node fetches for itself, as the page cannot be shared.
     pub fn give_up(&self, lock: &Lock, is_alone: bool) {
         self.counts.unstored.fetch_add(1, Ordering::Relaxed);
         match is_alone {
-            true => self.put(lock, b"", ALONE),
+            true => self.put(lock, &[(lock.page.clone(), Vec::new())], ALONE),
             false => self.release(&self.keys.lock(&lock.page)),
         }
     }
@@ -172,13 +211,16 @@ impl Share {
         }
     }
 
-    fn put(&self, lock: &Lock, value: &[u8], time: Duration) {
+    fn put(&self, lock: &Lock, values: &[(PageName, Vec<u8>)], time: Duration) {
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, TIME_MS_MAX);
         let mut put = redis::pipe();
-        put.cmd("SET").arg(self.keys.page(&lock.page)).arg(value).arg("PX").arg(time);
+        for (page, value) in values {
+            put.cmd("SET").arg(self.keys.page(page)).arg(value).arg("PX").arg(time);
+        }
         put.cmd("DEL").arg(self.keys.lock(&lock.page));
-        let is_put = self.stores.put(put, value.len());
-        if !value.is_empty() {
+        let bytes = values.iter().map(|(_, value)| value.len()).sum();
+        let is_put = self.stores.put(put, bytes);
+        if bytes > 0 {
             let count = if is_put { &self.counts.stored } else { &self.counts.unstored };
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -191,9 +233,9 @@ impl Share {
         self.stores.put(release, 0);
     }
 
-    async fn answers(&self, commands: redis::Pipeline) -> Option<Vec<Value>> {
+    async fn answers(&self, commands: redis::Pipeline) -> Option<Vec<Answer>> {
         let told = self.looks.ask(commands)?;
-        match tokio::time::timeout(DEADLINE, told).await {
+        match tokio::time::timeout(self.shelf.deadline, told).await {
             Ok(Ok(answers)) => {
                 self.late.store(0, Ordering::Relaxed);
                 Some(answers)
@@ -209,22 +251,24 @@ impl Share {
         }
     }
 
-    fn found(&self, value: &[u8]) -> Look {
-        if value.is_empty() {
-            return Look::Alone;
-        }
-        self.counts.found.fetch_add(1, Ordering::Relaxed);
-        Look::There(value.to_vec())
-    }
-
-    fn skipped(&self) -> Look {
-        self.counts.skipped.fetch_add(1, Ordering::Relaxed);
-        Look::Skipped
-    }
-
     /// Whether the server is left alone for now.
     pub fn rests(&self) -> bool {
         self.looks.rests()
+    }
+}
+
+/// What `GETRANGE` and `PTTL` say.
+fn look_of(value: &Answer, left: &Answer) -> Look {
+    match (value, left) {
+        (Answer::BulkString(value), Answer::Int(left)) => match (value.is_empty(), u64::try_from(*left)) {
+            // There is none: -2.
+            (true, Err(_)) => Look::Nothing,
+            (true, Ok(_)) => Look::Alone,
+            // One that no larder has put there has no end: -1.
+            (false, Err(_)) => Look::Nothing,
+            (false, Ok(left)) => Look::There(Value { bytes: value.clone(), left: Duration::from_millis(left) }),
+        },
+        _ => Look::Skipped,
     }
 }
 
@@ -235,8 +279,6 @@ impl Drop for Share {
     }
 }
 
-/// How long an answer is waited for.
-const DEADLINE: Duration = Duration::from_millis(5);
 /// After so many late answers in a row the server is left alone.
 const LATE_MAX: u64 = 3;
 /// For so long.

@@ -29,10 +29,12 @@ pub struct Seen {
     pub has_kept: bool,
     /// The last place that was kept.
     pub place: Option<Place>,
+    /// Up to where everything was carried out, by the last note.
+    pub reached: Option<Place>,
 }
 
 impl Notes {
-    fn note(&self, note: impl FnOnce(&mut Seen)) {
+    fn add(&self, note: impl FnOnce(&mut Seen)) {
         note(&mut self.seen.lock().unwrap());
         self.changed.notify_all();
     }
@@ -40,7 +42,7 @@ impl Notes {
 
 impl Carrier for Notes {
     fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool {
-        self.note(|seen| {
+        self.add(|seen| {
             seen.purges.push(format!("{zone}: {words}"));
             seen.ages.push(ago);
         });
@@ -48,12 +50,12 @@ impl Carrier for Notes {
     }
 
     fn count_as_stale(&self) {
-        self.note(|seen| seen.stale += 1);
+        self.add(|seen| seen.stale += 1);
     }
 
     fn keep(&self, place: &Place) -> bool {
         let mut is_first = false;
-        self.note(|seen| {
+        self.add(|seen| {
             is_first = !seen.has_kept;
             seen.has_kept = true;
             if !is_first {
@@ -64,8 +66,13 @@ impl Carrier for Notes {
         !is_first
     }
 
+    fn note(&self, place: &dyn Fn() -> Option<Place>) {
+        let reached = place();
+        self.add(|seen| seen.reached = reached);
+    }
+
     fn say(&self, level: Level, line: &str) {
-        self.note(|seen| seen.lines.push(format!("{level:?} {line}")));
+        self.add(|seen| seen.lines.push(format!("{level:?} {line}")));
     }
 }
 
@@ -166,6 +173,7 @@ pub fn settings(redis: &Redis, name: &str) -> Settings {
         node: name.to_owned(),
         timeout: Duration::from_secs(20),
         away: Away::Serve,
+        share: None,
     }
 }
 

@@ -75,18 +75,23 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
     (http, parts.acme)
 }
 
-/// `larder_cluster` with what `larder_cluster_away` says.
+/// `larder_cluster` with what `larder_cluster_away` and `larder_cluster_share` say.
 fn cluster(parts: &mut HttpParts, cx: &mut Cx<'_>) -> Option<Cluster> {
-    let away = parts.cluster_away.take();
+    let (away, shelf) = (parts.cluster_away.take(), parts.cluster_shelf.take());
     let Some(mut cluster) = parts.cluster.take() else {
+        let mut alone = |name: &str, span| {
+            cx.report(Diagnostic::warning(format!("\"{name}\" has no effect without \"larder_cluster\"")).at(span));
+        };
         if let Some(away) = away {
-            cx.report(
-                Diagnostic::warning("\"larder_cluster_away\" has no effect without \"larder_cluster\"").at(away.span),
-            );
+            alone("larder_cluster_away", away.span);
+        }
+        if let Some(shelf) = shelf.filter(|shelf| shelf.value.is_some()) {
+            alone("larder_cluster_share", shelf.span);
         }
         return None;
     };
     cluster.away = away.map_or(cluster.away, |away| away.value);
+    cluster.shelf = shelf.and_then(|shelf| shelf.value);
     Some(cluster)
 }
 

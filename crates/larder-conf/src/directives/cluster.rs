@@ -1,18 +1,20 @@
-//! `larder_cluster` and `larder_cluster_away`: purges that several larders share by a Redis or Valkey.
+//! `larder_cluster`, `larder_cluster_away`, `larder_cluster_share`: what several larders share by a Redis or Valkey.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Action, Args, DirectiveInfo, HTTP, ONE, directive};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::HttpParts;
-use crate::model::{At, Cluster, ClusterAway, ClusterServer, Secret};
+use crate::model::{At, Cluster, ClusterAway, ClusterServer, ClusterShelf, Secret};
 use crate::tree::{Directive, Word};
 use crate::values;
 
 pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_cluster", HTTP, Args::AtLeast(1), Action::Http(cluster)),
     directive("larder_cluster_away", HTTP, ONE, Action::Http(away)),
+    directive("larder_cluster_share", HTTP, Args::Between(1, 2), Action::Http(shelf)),
 ];
 
 const PARAMETERS: &[&str] = &["name", "node", "sentinel", "ca", "timeout"];
@@ -31,6 +33,7 @@ fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         node: own_name(&cx.options.hostname),
         timeout: Duration::from_secs(1),
         away: ClusterAway::default(),
+        shelf: None,
         span: d.span(),
     };
     for word in d.args.iter().skip(1) {
@@ -163,6 +166,35 @@ fn away(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     Ok(())
 }
 
+/// `on`, `off` or the size of the largest page, and `deadline=`.
+fn shelf(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let word = d.arg(0);
+    let bytes = match &*word.text {
+        "on" => Some(SHARE_BYTES),
+        "off" => None,
+        size => {
+            let bytes = values::size(size).filter(|bytes| SHARE_RANGE.contains(bytes));
+            Some(bytes.ok_or_else(|| d.invalid(word, "\"on\", \"off\" or a size from 1k to 64m"))?)
+        }
+    };
+    let mut deadline = SHARE_DEADLINE;
+    for word in d.args.iter().skip(1) {
+        let Some(time) = word.text.strip_prefix("deadline=") else {
+            return Err(d.unknown_parameter(word, &["deadline"]));
+        };
+        let time = values::time(time).filter(|time| SHARE_DEADLINES.contains(time));
+        deadline = time.ok_or_else(|| d.invalid_parameter_value(word, "a time from 1ms to 1s"))?;
+    }
+    let shelf = bytes.map(|bytes| ClusterShelf { bytes, deadline });
+    http.cluster_shelf = Some(At { value: shelf, span: d.span() });
+    Ok(())
+}
+
+/// How large a page is at most that `on` shares.
+const SHARE_BYTES: usize = 1 << 20;
+const SHARE_RANGE: RangeInclusive<usize> = 1 << 10..=64 << 20;
+const SHARE_DEADLINE: Duration = Duration::from_millis(5);
+const SHARE_DEADLINES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const NAME_BYTES_MAX: usize = 64;

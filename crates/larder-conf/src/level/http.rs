@@ -1,8 +1,8 @@
 //! What `http` defines for all levels.
 
 use crate::model::{
-    AcmeAccount, At, CachePath, CharsetMap, Cluster, ClusterAway, Geo, LimitConnZone, LimitReqZone, LogFormat, Map,
-    MemoryTotal, Placement, SplitClients, Upstream,
+    AcmeAccount, At, CachePath, CharsetMap, Cluster, ClusterAway, ClusterShelf, Geo, LimitConnZone, LimitReqZone,
+    LogFormat, Map, MemoryTotal, Placement, SplitClients, Upstream,
 };
 
 /// What `http` defines beside its settings.
@@ -36,6 +36,8 @@ pub struct HttpParts {
     pub cluster: Option<Cluster>,
     /// `larder_cluster_away`.
     pub cluster_away: Option<At<ClusterAway>>,
+    /// `larder_cluster_share`.
+    pub cluster_shelf: Option<At<Option<ClusterShelf>>>,
     /// `larder_acme_account`.
     pub acme: Option<AcmeAccount>,
 }

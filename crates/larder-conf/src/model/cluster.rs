@@ -1,4 +1,4 @@
-//! Purges that several larders share.
+//! What several larders share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{At, Secret};
 use crate::span::Span;
 
-/// `larder_cluster`, with `larder_cluster_away`.
+/// `larder_cluster`, with `larder_cluster_away` and `larder_cluster_share`.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The servers in the order in which they are tried, or the Sentinels.
@@ -31,6 +31,8 @@ pub struct Cluster {
     pub timeout: Duration,
     /// `larder_cluster_away`.
     pub away: ClusterAway,
+    /// `larder_cluster_share`; `None` for `off`.
+    pub shelf: Option<ClusterShelf>,
     /// Where it was written.
     pub span: Span,
 }
@@ -54,4 +56,13 @@ pub enum ClusterAway {
     Stale(Duration),
     /// `bypass`: nothing.
     Bypass,
+}
+
+/// `larder_cluster_share`: what pages several larders fetch once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterShelf {
+    /// How large one may be as it is shared, in bytes.
+    pub bytes: usize,
+    /// `deadline=`: how long a request waits for the server.
+    pub deadline: Duration,
 }

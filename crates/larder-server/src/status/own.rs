@@ -80,6 +80,10 @@ fn cluster(cx: &Cx) -> Option<Value> {
         "heard_ago": status.heard_ago.map(|ago| ago.as_secs_f64()),
         "place": status.place,
         "carried_out": status.carried, "sent": status.sent, "unsent": status.unsent,
+        "share": status.share.map(|share| json!({
+            "found": share.found, "missing": share.missing, "waited": share.waited, "skipped": share.skipped,
+            "stored": share.stored, "not_stored": share.unstored,
+        })),
     }))
 }
 
