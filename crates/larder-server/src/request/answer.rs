@@ -290,7 +290,7 @@ fn ignore_duplicates(fields: &mut Arc<Fields>, ex: &Exchange, cx: &Cx) {
 fn revalidated(
     confirmation: &ResponseHead,
     object: &Arc<Object>,
-    storing: Option<Storing>,
+    mut storing: Option<Storing>,
     origin: &Origin,
     ex: &mut Exchange,
     cx: &Cx,
@@ -306,8 +306,15 @@ fn revalidated(
     let delivered = match policy::confirmed(origin, confirmation, object, ex, cx) {
         Confirmed::Until { lifetime, changed } => {
             let fresh = store::freshen(object, lifetime, changed, backend, cx);
+            let for_all = storing.as_mut().and_then(Storing::take_for_all);
             match storing.and_then(|storing| storing.permit(ex, cx)) {
-                Some(permit) => permit.freshen(object, fresh),
+                Some(permit) => {
+                    let fresh = permit.freshen(object, fresh);
+                    if let Some(for_all) = for_all {
+                        for_all.with(Arc::clone(&fresh)).store(cx);
+                    }
+                    fresh
+                }
                 None => Arc::new(fresh),
             }
         }
@@ -330,7 +337,7 @@ fn revalidated(
 /// Keeps what stands in the place of a page that turns out not to be shared: who waits for it fetches alone.
 fn keep_instead(
     instead: Keep,
-    storing: Storing,
+    mut storing: Storing,
     confirmation: &ResponseHead,
     backend: &Backend,
     ex: &mut Exchange,
@@ -338,6 +345,7 @@ fn keep_instead(
 ) {
     match instead {
         Keep::Mark(mark, kept) => {
+            storing.give_up_for_all();
             let (zone, answer) = (storing.zone(), Answer::made(confirmation.clone(), Bytes::new()));
             if let Some(permit) = storing.permit(ex, cx) {
                 permit.remember(store::mark(mark, zone, &answer, kept, backend, ex, cx));

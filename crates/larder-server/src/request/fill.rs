@@ -27,6 +27,7 @@ use crate::site::{Backend, Origin};
 use crate::tempfile;
 use crate::typed_url::{Escapes, TypedUrl};
 
+use super::for_all::ForAll;
 use super::part::{self, Joined};
 use super::plan::Storing;
 use super::proxy_store::{self, StoredFile};
@@ -86,7 +87,8 @@ pub fn fill(
             }
             None
         }
-        Some((Keep::Shared(kept), storing)) => {
+        Some((Keep::Shared(kept), mut storing)) => {
+            storing.give_up_for_all();
             ex.upstream.cache_detail = Cause::Other("only for who waits");
             ex.upstream.refused_in = Some(storing.zone());
             if let Some(bytes) = answer.body.take_whole(usize::MAX) {
@@ -96,7 +98,8 @@ pub fn fill(
             }
             None
         }
-        Some((Keep::Mark(mark, kept), storing)) => {
+        Some((Keep::Mark(mark, kept), mut storing)) => {
+            storing.give_up_for_all();
             ex.upstream.cache_detail = Cause::NotShared;
             let zone = storing.zone();
             ex.upstream.refused_in = Some(zone);
@@ -125,7 +128,7 @@ pub fn fill(
     }
     let zone = kept.as_ref().map(|(_, storing)| &**cx.zone(storing.zone()));
     let told = record(&answer, zone, origin, ex);
-    let mut permit = None;
+    let (mut permit, mut for_all) = (None, None);
     let spill = spill(backend, is_buffered);
     if answer.body.is_counted() && may_wait_for_readers(&spill, length) {
         // Parts of a page are read in order: one that waits for its readers, and holds what an earlier one waits for,
@@ -138,7 +141,12 @@ pub fn fill(
     let spill = Some(spill);
     let (writer, body) = match kept {
         None => larder_store::body(None, spill),
-        Some((kept, storing)) => {
+        Some((kept, mut storing)) => {
+            let may_be = |for_all: &ForAll| length.is_none_or(|bytes| for_all.may_be(bytes));
+            for_all = storing.take_for_all().filter(|for_all| for_all.is_of(&ex.upstream.cache_key));
+            if let Some(too_large) = for_all.take_if(|for_all| !may_be(for_all)) {
+                too_large.give_up();
+            }
             let index = storing.zone();
             let zone = cx.zone(index);
             let (mut writer, body) = zone.body(&ex.upstream.cache_key, length, spill);
@@ -157,6 +165,7 @@ pub fn fill(
                 let page = right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
                 ex.upstream.page = Arc::downgrade(&page);
                 permit = Some(right);
+                for_all = for_all.map(|for_all| for_all.with(page));
             } else {
                 // No disk is to be filled with it.
                 writer.unstore();
@@ -170,7 +179,7 @@ pub fn fill(
     ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
     let counts = policy::counts(origin, ex);
-    let wanted = Wanted { permit, kept: file, joined, pace: pace(backend, is_buffered, ex, cx), counts, told };
+    let wanted = Wanted { permit, for_all, kept: file, joined, pace: pace(backend, is_buffered, ex, cx), counts, told };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed::Coming { body, reader, stored }

@@ -16,6 +16,7 @@ use crate::site::Origin;
 use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
+use super::share::{self, Asked, Sought};
 use super::{Content, Ranges, Response, Slow, Step, Synth, gate, part, refetch};
 
 /// A request that waits for another's fetch.
@@ -135,7 +136,13 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             let stores = is_part || policy::stores(origin, ex);
             match stores {
                 true if is_part => {}
-                true => ex.upstream.cache_detail = why_missing(zone, &key),
+                true => {
+                    let storing = Storing::new(permit, index);
+                    return match share::is_asked_for(&storing, ex, cx) {
+                        true => Slow::Share(Box::new(Sought { storing, stale: None })).into(),
+                        false => absent(storing, ex, cx),
+                    };
+                }
                 false => {
                     ex.upstream.cache_detail = Cause::Other("the range begins too far in");
                     if let Some(step) = part::instead(index, origin, ex) {
@@ -148,9 +155,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             }
             ex.upstream.cache_status = Some(CacheStatus::Miss);
             count_miss(ex, cx);
-            let part = if stores && !is_part { part::to_complete(index, origin, ex, cx) } else { None };
-            let storing = stores.then(|| Storing::new(permit, index));
-            Plan { storing, stale: None, part }.into()
+            Plan::new(stores.then(|| Storing::new(permit, index)), None).into()
         }
         Verdict::Wait(waiter) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
@@ -160,6 +165,46 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         Verdict::Load(loading) => Slow::Load(Box::new(LoadingOf { loading, zone: index })).into(),
         Verdict::Scarce => missed(Cause::TooSeldom, origin, ex, cx),
     }
+}
+
+/// Goes on when other nodes have been asked for the page.
+pub fn after_seeking(zone: usize, asked: Asked, ex: &mut Exchange, cx: &Cx) -> Step {
+    match asked {
+        Asked::There => Step::LookInZone(zone),
+        Asked::Fetch(Sought { storing, stale: None }) => absent(storing, ex, cx),
+        Asked::Fetch(Sought { storing, stale }) if ex.request.nested.purpose == Purpose::Refetch => {
+            Plan::new(Some(storing), stale).into()
+        }
+        Asked::Fetch(Sought { storing, stale: Some(object) }) => expired(object, storing, ex, cx),
+    }
+}
+
+/// Fetches a page that is not there.
+fn absent(storing: Storing, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
+    let zone = storing.zone();
+    ex.upstream.cache_detail = why_missing(cx.zone(zone), &KeyRef::new(&ex.upstream.cache_key));
+    if let Some(turn) = policy::miss(origin, ex, cx) {
+        return turned(turn, ex);
+    }
+    ex.upstream.cache_status = Some(CacheStatus::Miss);
+    count_miss(ex, cx);
+    let part = part::to_complete(zone, origin, ex, cx);
+    Plan { storing: Some(storing), stale: None, part }.into()
+}
+
+/// Fetches a stale page anew.
+fn expired(object: Arc<Object>, storing: Storing, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Expired);
+    let is_purged = cx.zone(storing.zone()).is_purged(&KeyRef::new(&ex.upstream.cache_key));
+    let is_rfc9111 = cx.origin(ex).is_some_and(|origin| origin.policy.is_rfc9111());
+    ex.upstream.cache_detail = match () {
+        () if is_purged => Cause::Purged,
+        () if is_rfc9111 && object.is_never_fresh() => Cause::EachTime,
+        () => Cause::Stale,
+    };
+    count_miss(ex, cx);
+    Plan::new(Some(storing), Some(object)).into()
 }
 
 /// Delivers a page that is fresh.
@@ -302,24 +347,18 @@ fn stale(
         (OnStale::Deliver, None) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::Deliver, Some(_)) => (CacheStatus::Stale, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
-            let plan = Plan::new(Some(Storing::new(permit, index)), Some(Arc::clone(&object)));
-            refetch::spawn(plan, ex, cx);
+            refetch::spawn(Storing::new(permit, index), Arc::clone(&object), ex, cx);
             (CacheStatus::Stale, Step::Page(Page::stored(object)))
         }
         (OnStale::DeliverAndRefetch | OnStale::Fetch, permit) => {
-            ex.upstream.cache_status = Some(CacheStatus::Expired);
-            let is_purged = cx.zone(index).is_purged(&KeyRef::new(&ex.upstream.cache_key));
-            ex.upstream.cache_detail = match () {
-                () if is_purged => Cause::Purged,
-                () if origin.policy.is_rfc9111() && object.is_never_fresh() => Cause::EachTime,
-                () => Cause::Stale,
-            };
-            count_miss(ex, cx);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),
                 None => Storing::unasked(index, cx),
             };
-            return Plan::new(Some(storing), Some(object)).into();
+            return match share::is_asked_for(&storing, ex, cx) {
+                true => Slow::Share(Box::new(Sought { storing, stale: Some(object) })).into(),
+                false => expired(object, storing, ex, cx),
+            };
         }
     };
     ex.upstream.cache_status = Some(status);

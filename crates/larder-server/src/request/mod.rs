@@ -32,6 +32,7 @@ pub mod files;
 pub mod fill;
 pub mod film;
 pub mod filters;
+mod for_all;
 mod from_page;
 pub mod gate;
 pub mod handle;
@@ -67,6 +68,7 @@ pub mod resolve;
 pub mod response_fields;
 pub mod route;
 pub mod settle;
+mod share;
 pub mod slice;
 pub mod ssi;
 pub mod store;
@@ -152,6 +154,8 @@ pub enum Slow {
     Hold(Box<lookup::Held>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
+    /// Look whether another node has the page, or fetches it.
+    Share(Box<share::Sought>),
     /// Ban pages of a cache.
     Ban(Box<ban::Ban>),
     /// Drop pages of a cache.
@@ -494,6 +498,10 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
         Slow::Hold(held) => lookup::held(*held, ex, cx).await,
         Slow::Load(loading) => lookup::load(*loading).await,
+        Slow::Share(sought) => {
+            let zone = sought.storing.zone();
+            lookup::after_seeking(zone, share::ask(*sought, ex, cx).await, ex, cx)
+        }
         Slow::Ban(ban) => ban::ban(*ban, ex, cx).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::PurgePages(purges) => purge_from::purge(*purges, ex, cx).await,

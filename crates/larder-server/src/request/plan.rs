@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{Hurry, Moment, Object, Permit};
+use larder_http::Time;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 
+use super::for_all::ForAll;
 use super::{Slow, Step};
 
 /// What a fetch is for.
@@ -42,6 +44,8 @@ impl From<Plan> for Step {
 pub struct Storing {
     zone: usize,
     right: Right,
+    /// The right to fetch the page for other nodes, too.
+    for_all: Option<Box<ForAll>>,
 }
 
 enum Right {
@@ -56,7 +60,7 @@ enum Right {
 impl Storing {
     /// By a permit that lookup gave.
     pub fn new(permit: Permit, zone: usize) -> Self {
-        Self { zone, right: Right::Permit(permit) }
+        Self { zone, right: Right::Permit(permit), for_all: None }
     }
 
     /// Without one: nobody waits for the answer.
@@ -66,7 +70,35 @@ impl Storing {
 
     /// The same for a fetch that began then.
     pub fn unasked_since(zone: usize, since: Moment) -> Self {
-        Self { zone, right: Right::Unasked { since } }
+        Self { zone, right: Right::Unasked { since }, for_all: None }
+    }
+
+    /// Whether it has a permit of the zone.
+    pub fn has_permit(&self) -> bool {
+        matches!(self.right, Right::Permit(_))
+    }
+
+    /// Has what the fetch brings be for other nodes, too.
+    pub fn fetch_for_all(&mut self, for_all: Option<Box<ForAll>>) {
+        self.for_all = for_all;
+    }
+
+    /// The right to hand it to other nodes.
+    pub fn take_for_all(&mut self) -> Option<Box<ForAll>> {
+        self.for_all.take()
+    }
+
+    /// Has other nodes fetch for themselves, as the page cannot be shared.
+    pub fn give_up_for_all(&mut self) {
+        if let Some(for_all) = self.for_all.take() {
+            for_all.give_up();
+        }
+    }
+
+    /// Stores a page of another node, if it counts here: see [`Permit::take_in`].
+    pub fn take_in(self, object: Object, since: Moment, now: Time) -> Result<(), Self> {
+        let Self { zone, right: Right::Permit(permit), .. } = self else { return Err(self) };
+        permit.take_in(object, since, now).map_err(|permit| Self::new(permit, zone))
     }
 
     /// When the fetch began.
@@ -116,8 +148,9 @@ impl Storing {
         Some(permit)
     }
 
-    /// Wakes the waiters, as the answer is not shared; requests within `time` do not wait either.
-    pub fn uncacheable(self, time: Duration, cx: &Cx) {
+    /// Wakes the waiters, here and on other nodes, as the answer is not shared; requests within `time` do not wait either.
+    pub fn uncacheable(mut self, time: Duration, cx: &Cx) {
+        self.give_up_for_all();
         match self.right {
             Right::Permit(permit) => permit.uncacheable(time, cx.now()),
             Right::Unasked { .. } => {}

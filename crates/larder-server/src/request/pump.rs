@@ -18,6 +18,7 @@ use crate::records;
 use crate::records::fetch::Told;
 use crate::turns::TRANSFER_STEP_BYTES;
 
+use super::for_all::ForAll;
 use super::part::Joined;
 use super::pieces;
 use super::proxy_store::StoredFile;
@@ -92,6 +93,8 @@ pub struct Complaint {
 pub struct Wanted {
     /// The cache. The permit to store it is held to its end.
     pub permit: Option<Permit>,
+    /// Other nodes.
+    pub for_all: Option<Box<ForAll>>,
     /// A file.
     pub kept: Option<StoredFile>,
     /// A part that is stored, which goes before or behind it.
@@ -106,11 +109,11 @@ pub struct Wanted {
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
 pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, kept, joined, pace, counts, told } = wanted;
+    let Wanted { permit, for_all, kept, joined, pace, counts, told } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
     let mut pump =
-        Pump { kept, permit, writer, answer, pace, length, is_alone: false, turn_began: 0, report, complaint };
+        Pump { kept, permit, for_all, writer, answer, pace, length, is_alone: false, turn_began: 0, report, complaint };
     let end = match joined {
         None => pump.run().await,
         Some(joined) => pump.join(joined).await.unwrap_or_else(|end| end),
@@ -133,6 +136,7 @@ pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: W
 struct Pump<'a> {
     kept: Option<StoredFile>,
     permit: Option<Permit>,
+    for_all: Option<Box<ForAll>>,
     writer: BodyWriter,
     answer: Answer,
     pace: Option<Pace>,
@@ -245,6 +249,9 @@ impl Pump<'_> {
         let before = self.report.body_bytes.get();
         self.report.body_bytes.set(before + bytes.len() as u64);
         self.report.received.set(self.answer.body.usage().received);
+        if let Some(too_large) = self.for_all.take_if(|for_all| !for_all.may_be(self.report.body_bytes.get())) {
+            too_large.give_up();
+        }
         if self.kept.is_some() {
             self.append_to_file(&bytes).await?;
         }
@@ -327,6 +334,9 @@ impl Pump<'_> {
                 }
                 self.writer.finish();
                 drop(self.permit);
+                if let Some(for_all) = self.for_all {
+                    for_all.store(&self.complaint.logs);
+                }
             }
             // Dropping the writer says that the body is not whole.
             End::Unwanted => {}

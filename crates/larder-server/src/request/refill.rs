@@ -244,7 +244,7 @@ pub fn only_of_refills(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         | Step::LookInZone(_)
         | Step::Synth(_)
         | Step::Part(_)
-        | Step::Slow(Slow::Load(_) | Slow::Gather(_) | Slow::PurgeFirst(_)) => step,
+        | Step::Slow(Slow::Load(_) | Slow::Share(_) | Slow::Gather(_) | Slow::PurgeFirst(_)) => step,
         Step::Slow(_) | Step::Page(_) | Step::Send(_) | Step::Abort => Step::Abort,
     }
 }

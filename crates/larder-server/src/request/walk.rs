@@ -166,6 +166,7 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
         | Slow::ReadBody
         | Slow::Wait(_)
         | Slow::Hold(_)
+        | Slow::Share(_)
         | Slow::Load(_)
         | Slow::Purge(_)
         | Slow::PurgePages(_)

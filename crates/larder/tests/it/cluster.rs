@@ -346,10 +346,20 @@ struct Versions {
 
 #[test]
 fn what_is_known_everywhere_is_seen_nowhere_whatever_happens_meanwhile() {
+    storm(HTTP);
+}
+
+#[test]
+fn nor_is_it_where_nodes_share_pages() {
+    storm(&format!("larder_cluster_share on;{HTTP}"));
+}
+
+/// Purges and asks, while nodes and the Redis fail, and looks for a page of before a purge that was known everywhere.
+fn storm(http: &str) {
     const PAGES: usize = 40;
     const PURGES: usize = 700;
     let mut cluster = Cluster::new(&["appendonly yes", "appendfsync always"]);
-    let http = HTTP.replace("timeout=20s", "timeout=200ms");
+    let http = http.replace("timeout=20s", "timeout=200ms");
     let start = |node: usize| cluster.setup(&format!("web{node}")).one_worker().start(&http);
     let sites: Vec<Site> = (1..=5).map(start).collect();
     let zeros = || (0..PAGES).map(|_| AtomicUsize::new(0)).collect();
