@@ -87,6 +87,10 @@ impl Cluster {
     /// How it is.
     pub fn status(&self) -> Status {
         let Shared { settings, contact, .. } = &*self.shared;
+        let (nodes, looked_at) = {
+            let looked = self.shared.looked.lock();
+            (looked.nodes.clone(), looked.at)
+        };
         Status {
             server: settings.shown(),
             name: settings.name.clone(),
@@ -99,6 +103,8 @@ impl Cluster {
             sent: self.shared.sent.load(Ordering::Relaxed),
             unsent: self.shared.work.lock().queue.len(),
             share: self.share.as_ref().map(|share| share.counts()),
+            nodes,
+            looked_ago: looked_at.map(|at| contact.now().saturating_sub(at)),
         }
     }
 

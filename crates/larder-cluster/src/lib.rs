@@ -16,7 +16,7 @@
 //! | --------- | ------ | --------------------------------------------------------------------------- |
 //! | `log`     | stream | the purges: zone `z`, words `w`, and the process `i` that wished them       |
 //! | `epoch`   | string | a random word. Another one means another server, or one that was emptied    |
-//! | `nodes`   | hash   | each node, and when it was there last, in milliseconds of the server        |
+//! | `nodes`   | hash   | each node, when it was there last, in milliseconds of the server, and its place then |
 //! | `page:ZONE:HASH` | string | a page that all share, as long as it may be used; empty for one that cannot be shared |
 //! | `lock:ZONE:HASH` | string | ten seconds at most: a node fetches that page |
 //! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
@@ -29,7 +29,9 @@ mod fault;
 mod keeper;
 mod keys;
 mod known;
+mod lag;
 mod link;
+mod nodes;
 mod place;
 mod queue;
 mod reader;
@@ -45,8 +47,9 @@ pub use contact::Trust;
 pub use fault::Fault;
 pub use keys::PageName;
 pub use known::Known;
+pub use lag::Lag;
 pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings, Shelf};
 pub use share::{Hear, Lock, Look, Outcome, Share, ShareCounts, Take, Value};
-pub use status::Status;
+pub use status::{NodeStatus, Status};

@@ -1,6 +1,6 @@
 //! Reads the log, and has carried out what other nodes wish.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,15 +8,18 @@ use redis::Value;
 
 use crate::carrier::Level;
 use crate::fault::Fault;
+use crate::lag::{COUNTED_MAX, Recent};
 use crate::link::{Link, items, text, time_of};
+use crate::nodes::{Nodes, note};
 use crate::place::{EntryId, Place, is_epoch};
-use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, random_word};
+use crate::shared::{BEAT_MS, LOG_ENTRIES, Looked, Shared, random_word};
+use crate::status::NodeStatus;
 
 /// Reads until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {
-    let mut pause = PAUSE_MIN;
+    let (mut pause, mut recent) = (PAUSE_MIN, Recent::default());
     while !shared.is_over() {
-        let read = Link::open(&shared.settings).and_then(|link| Reader::of(link, shared).run(&mut pause));
+        let read = Link::open(&shared.settings).and_then(|link| Reader::of(link, shared, &mut recent).run(&mut pause));
         let Err(fault) = read else { return };
         let make_stale = || {
             shared.carrier.count_as_stale();
@@ -35,6 +38,10 @@ pub(crate) fn run(shared: &Shared) {
 struct Reader<'s> {
     link: Link,
     shared: &'s Shared,
+    /// The last entries.
+    recent: &'s mut Recent,
+    /// The server's time when it was last asked for the nodes.
+    looked: Option<u64>,
     /// How many entries were carried out on it.
     carried: u64,
     is_caught_up: bool,
@@ -76,10 +83,20 @@ enum Lost {
 }
 
 impl<'s> Reader<'s> {
-    fn of(link: Link, shared: &'s Shared) -> Self {
-        let (carried, is_caught_up, has_beaten, noted, now) = (0, false, false, None, 0);
-        let behind = Behind::default();
-        Self { link, shared, carried, is_caught_up, has_beaten, noted, now, is_full_said: false, behind }
+    fn of(link: Link, shared: &'s Shared, recent: &'s mut Recent) -> Self {
+        Self {
+            link,
+            shared,
+            recent,
+            looked: None,
+            carried: 0,
+            is_caught_up: false,
+            has_beaten: false,
+            noted: None,
+            now: 0,
+            is_full_said: false,
+            behind: Behind::default(),
+        }
     }
 
     fn run(mut self, pause: &mut Duration) -> Result<(), Fault> {
@@ -92,6 +109,7 @@ impl<'s> Reader<'s> {
             None => self.adopt(&Lost::Never)?,
             Some(place) => place,
         };
+        self.recent.begin_at(place.at);
         while !self.shared.is_over() {
             let asked_at = self.shared.contact.now();
             let lost = self.read(&mut place)?;
@@ -99,7 +117,10 @@ impl<'s> Reader<'s> {
                 self.shared.note();
             }
             match lost {
-                Some(lost) => place = self.adopt(&lost)?,
+                Some(lost) => {
+                    place = self.adopt(&lost)?;
+                    self.recent.begin_at(place.at);
+                }
                 None if self.is_caught_up => {
                     *pause = PAUSE_MIN;
                     if let Some((fault, time)) = self.shared.contact.heard(asked_at) {
@@ -112,8 +133,51 @@ impl<'s> Reader<'s> {
                 }
                 None => {}
             }
+            if self.looked.is_none_or(|at| self.now.saturating_sub(at) >= NOTE_EVERY_MS) {
+                self.look(place.at)?;
+            }
         }
         Ok(())
+    }
+
+    /// Looks which nodes there are, and how far each is behind.
+    fn look(&mut self, own_place: EntryId) -> Result<(), Fault> {
+        if self.is_caught_up {
+            self.recent.caught_up();
+        } else if self.recent.falls_behind() {
+            let unread = self.unread(own_place)?;
+            self.recent.counted(unread);
+        }
+        let nodes = Nodes::ask(self.shared, |commands| self.link.ask(commands))?;
+        self.looked = Some(self.now);
+        let own = self.shared.node.lock().clone();
+        let lag = |place| self.recent.lag(place, nodes.now);
+        let others = nodes.all.iter().filter(|seen| seen.name != own).map(|seen| {
+            let place = seen.at.or(seen.noted);
+            let away = seen.at.is_none().then(|| Duration::from_millis(nodes.now.saturating_sub(seen.last)));
+            NodeStatus { name: seen.name.clone(), is_this: false, away, place, lag: place.map(lag) }
+        });
+        let this = NodeStatus {
+            name: own.clone(),
+            is_this: true,
+            away: None,
+            place: Some(own_place),
+            lag: Some(lag(own_place)),
+        };
+        let mut all: Vec<NodeStatus> = others.chain([this]).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        *self.shared.looked.lock() = Looked { at: Some(self.shared.contact.now()), nodes: all };
+        Ok(())
+    }
+
+    /// The next entries that are still to be read, as many as are counted.
+    fn unread(&mut self, place: EntryId) -> Result<VecDeque<EntryId>, Fault> {
+        let mut commands = redis::pipe();
+        let read = commands.cmd("XRANGE").arg(&self.shared.keys.log).arg(format!("({place}")).arg("+");
+        read.arg("COUNT").arg(COUNTED_MAX);
+        let answers = self.link.ask(&commands)?;
+        let entries = answers.first().map(items).unwrap_or_default();
+        Ok(entries.iter().filter_map(|entry| Some(entry_of(entry)?.id)).collect())
     }
 
     /// Tells how far the node has read, and carries out what comes next. Waits a moment for it if there is nothing.
@@ -136,7 +200,7 @@ impl<'s> Reader<'s> {
         // Before it is trusted, so that a purge that is known everywhere is known to it.
         let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
         if !self.noted.as_ref().is_some_and(is_noted) {
-            commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(self.now);
+            commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(note(self.now, place.at));
         }
         let answers = self.link.ask_each(&commands)?;
         let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
@@ -179,6 +243,7 @@ impl<'s> Reader<'s> {
         if self.is_caught_up {
             self.behind = Behind::default();
         }
+        entries.iter().for_each(|entry| self.recent.add(entry.id));
         if let Some(last) = entries.last() {
             place.at = last.id;
         }
@@ -325,7 +390,7 @@ const BLOCK_MS: u32 = 250;
 const READ_MAX: usize = 1000;
 /// How many purges a node that is behind puts into the list of a zone: as many as a disk keeps.
 const LISTED_MAX: usize = 10_000;
-/// How often a node writes that it is there where others see it when it is away.
+/// How often a node writes that it is there where others see it when it is away, and looks who is.
 const NOTE_EVERY_MS: u64 = 1000;
 /// How long after a fault the server is tried again.
 const PAUSE_MIN: Duration = Duration::from_millis(50);

@@ -16,6 +16,7 @@ use crate::known::Known;
 use crate::place::{EntryId, Place};
 use crate::queue::Queue;
 use crate::settings::Settings;
+use crate::status::NodeStatus;
 
 /// What the threads share.
 pub(crate) struct Shared {
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub node: Mutex<String>,
     /// Everything up to it was carried out; `None` before there is any.
     pub place: Mutex<Option<Place>>,
+    pub looked: Mutex<Looked>,
     pub work: Mutex<Work>,
     /// There is work for the writer.
     pub woken: Condvar,
@@ -38,6 +40,15 @@ pub(crate) struct Shared {
     pub sent: AtomicU64,
     is_over: Mutex<bool>,
     ended: Condvar,
+}
+
+/// The nodes at the last look.
+#[derive(Default)]
+pub(crate) struct Looked {
+    /// When that was; `None` before the first.
+    pub at: Option<Duration>,
+    /// By name.
+    pub nodes: Vec<NodeStatus>,
 }
 
 /// What the writer has to do.
@@ -79,6 +90,7 @@ impl Shared {
             process: format!("{:016x}{}", contact.now().as_nanos(), random_word()),
             contact,
             place: Mutex::new(place),
+            looked: Mutex::default(),
             work: Mutex::new(Work {
                 queue,
                 waiters: Vec::new(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::lag::Lag;
+use crate::place::EntryId;
 use crate::share::ShareCounts;
 
 /// How a node is, as far as it knows itself.
@@ -29,4 +31,30 @@ pub struct Status {
     pub unsent: usize,
     /// What was counted of the shelf that all share; `None` without it.
     pub share: Option<ShareCounts>,
+    /// All nodes, by name, as they were at the last look, which is taken once a second while the server is of use.
+    pub nodes: Vec<NodeStatus>,
+    /// How long ago that was; `None` before the first.
+    pub looked_ago: Option<Duration>,
+}
+
+/// How a node is, as far as another knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is the one that was asked.
+    pub is_this: bool,
+    /// For how long it has been away, if it is.
+    pub away: Option<Duration>,
+    /// The last entry of the log that it has carried out, or had when it was there last.
+    pub place: Option<EntryId>,
+    /// How far it is behind, if its place is known.
+    pub lag: Option<Lag>,
+}
+
+impl Status {
+    /// How far the node itself is behind; `None` if the server is of no use, or nobody has looked yet.
+    pub fn lag(&self) -> Option<Lag> {
+        self.nodes.iter().find(|node| node.is_this && self.fault.is_none())?.lag
+    }
 }

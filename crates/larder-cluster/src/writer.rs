@@ -8,10 +8,11 @@ use redis::{Pipeline, Value};
 use crate::carrier::Level;
 use crate::fault::Fault;
 use crate::known::Known;
-use crate::link::{Link, items, text, time_of};
+use crate::link::{Link, items, text};
+use crate::nodes::Nodes;
 use crate::place::EntryId;
 use crate::queue::{Unkept, Unsent};
-use crate::shared::{BEAT_MS, FORGOTTEN_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
+use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
 
 /// Sends until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {
@@ -41,8 +42,8 @@ struct Seen {
     until: Option<Instant>,
 }
 
-/// The nodes, as the server knows them.
-struct Nodes {
+/// The nodes, as this one sees them.
+struct Others {
     /// The server's time.
     now: u64,
     /// Name, when it was there last, and how far it has read if it is there.
@@ -204,13 +205,13 @@ impl Writer<'_> {
                 return;
             }
         }
-        let nodes = self.nodes();
+        let others = self.others();
         let mut is_waited_for = false;
         let mut work = self.shared.work.lock();
         for waiter in std::mem::take(&mut work.waiters) {
-            match (waiter.entry, &nodes) {
-                (Some(entry), Ok(nodes)) => {
-                    let known = nodes.knowing(entry);
+            match (waiter.entry, &others) {
+                (Some(entry), Ok(others)) => {
+                    let known = others.knowing(entry);
                     if known.behind.is_empty() || Instant::now() >= waiter.until {
                         let _ = waiter.tell.send(known);
                     } else {
@@ -224,7 +225,7 @@ impl Writer<'_> {
         }
         let is_idle = work.queue.is_empty();
         drop(work);
-        match nodes {
+        match others {
             Err(fault) => self.fail(fault),
             Ok(_) if is_waited_for && is_idle => std::thread::sleep(LOOK_EVERY),
             Ok(_) => {}
@@ -232,42 +233,16 @@ impl Writer<'_> {
     }
 
     /// Asks how far the other nodes have read.
-    fn nodes(&mut self) -> Result<Nodes, Fault> {
+    fn others(&mut self) -> Result<Others, Fault> {
         let shared = self.shared;
+        let nodes = Nodes::ask(shared, |commands| self.ask(commands))?;
         let own = shared.node.lock().clone();
-        let mut commands = redis::pipe();
-        commands.cmd("TIME");
-        commands.cmd("HGETALL").arg(&shared.keys.nodes);
-        commands.cmd("GET").arg(&shared.keys.epoch);
-        let answers = self.ask(&commands)?;
-        let odd = || Fault::Odd("its nodes".to_owned());
-        let [time, nodes, epoch] = &answers[..] else { return Err(odd()) };
-        let now = time_of(time).ok_or_else(odd)?;
-        let (mut seen, mut forgotten) = (Vec::new(), Vec::new());
-        for (name, at) in pairs(nodes).filter(|(name, _)| *name != own) {
-            match now.saturating_sub(at) > FORGOTTEN_MS {
-                true => forgotten.push(name),
-                false => seen.push((name.to_owned(), at)),
-            }
-        }
-        let mut commands = redis::pipe();
-        if !seen.is_empty() {
-            let places = commands.cmd("MGET");
-            seen.iter().for_each(|(name, _)| {
-                places.arg(shared.keys.at(name));
-            });
-        }
-        if !forgotten.is_empty() {
-            commands.cmd("HDEL").arg(&shared.keys.nodes).arg(&forgotten);
-        }
-        let places = if commands.is_empty() { Vec::new() } else { self.ask(&commands)? };
-        let places = places.first().filter(|_| !seen.is_empty()).map(items).unwrap_or_default();
-        let others = seen.into_iter().zip(places).map(|((name, last), place)| (name, last, place_of(place)));
-        let mut others: Vec<_> = others.collect();
+        let others = nodes.all.into_iter().filter(|seen| seen.name != own);
+        let mut others: Vec<_> = others.map(|seen| (seen.name, seen.last, seen.at)).collect();
         let names = others.iter().map(|(name, ..)| name.clone()).collect();
-        let missing = self.seen.look(text(epoch).unwrap_or_default(), names, Instant::now());
-        others.extend(missing.iter().map(|name| (name.clone(), now, Some(EntryId::default()))));
-        Ok(Nodes { now, others })
+        let missing = self.seen.look(&nodes.epoch, names, Instant::now());
+        others.extend(missing.iter().map(|name| (name.clone(), nodes.now, Some(EntryId::default()))));
+        Ok(Others { now: nodes.now, others })
     }
 
     /// Sends what can be sent, and takes the node off the list.
@@ -317,7 +292,7 @@ impl Seen {
     }
 }
 
-impl Nodes {
+impl Others {
     /// Which nodes have read this entry.
     fn knowing(&self, entry: EntryId) -> Known {
         let mut known = Known { on: 1, of: 1 + self.others.len(), ..Known::default() };
@@ -330,25 +305,6 @@ impl Nodes {
         }
         known
     }
-}
-
-/// The names of nodes, and when they were there last; what no node writes is left out.
-fn pairs(value: &Value) -> impl Iterator<Item = (&str, u64)> {
-    items(value).chunks_exact(2).filter_map(|pair| {
-        let [name, at] = pair else { return None };
-        let name = text(name).filter(|name| is_name(name))?;
-        Some((name, text(at)?.parse().ok()?))
-    })
-}
-
-/// Whether a node can be called so, as far as a message is concerned.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 255 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
-}
-
-/// How far a node has read, by its word.
-fn place_of(word: &Value) -> Option<EntryId> {
-    text(word)?.split_once(' ')?.1.parse().ok()
 }
 
 impl Waiter {
@@ -368,19 +324,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_no_node_has_written_is_no_node() {
-        let word = |text: &[u8]| Value::BulkString(text.to_vec());
-        let all = [&b"web1"[..], b"17", b"we\nb2", b"18", b"", b"19", b"web3", b"soon", b"\xff", b"20", b"web4"];
-        let all = Value::Array(all.iter().map(|text| word(text)).collect());
-        assert_eq!(pairs(&all).collect::<Vec<_>>(), [("web1", 17)]);
-        assert_eq!(pairs(&Value::Nil).count(), 0);
-        assert_eq!(place_of(&word(b"abc 5-6")), Some(EntryId { ms: 5, number: 6 }));
-        for text in [&b""[..], b"5-6", b"abc ", b"abc five"] {
-            assert_eq!(place_of(&word(text)), None);
-        }
-    }
 
     #[test]
     fn nodes_are_waited_for_that_the_server_has_forgotten() {
@@ -405,7 +348,7 @@ mod tests {
     #[test]
     fn a_node_that_has_no_word_is_away_and_one_that_has_read_less_is_behind() {
         let entry = |ms| EntryId { ms, number: 0 };
-        let nodes = Nodes {
+        let others = Others {
             now: 20_000,
             others: vec![
                 ("a".to_owned(), 19_000, Some(entry(10))),
@@ -413,7 +356,7 @@ mod tests {
                 ("c".to_owned(), 8_000, None),
             ],
         };
-        let known = nodes.knowing(entry(10));
+        let known = others.knowing(entry(10));
         assert_eq!(known.text(), "Known on 2 of 4 nodes; away: c since 12 s; not yet: b");
     }
 }

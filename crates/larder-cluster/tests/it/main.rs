@@ -2,6 +2,7 @@
 
 mod faults;
 mod node;
+mod nodes;
 mod purges;
 mod servers;
 mod share;

@@ -31,6 +31,8 @@ pub struct Seen {
     pub place: Option<Place>,
     /// Up to where everything was carried out, by the last note.
     pub reached: Option<Place>,
+    /// Whether purges of `/held` are carried out.
+    pub is_released: bool,
 }
 
 impl Notes {
@@ -42,6 +44,10 @@ impl Notes {
 
 impl Carrier for Notes {
     fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool {
+        if words.ends_with("/held") {
+            let seen = self.seen.lock().unwrap();
+            drop(self.changed.wait_timeout_while(seen, PATIENCE, |seen| !seen.is_released).unwrap());
+        }
         self.add(|seen| {
             seen.purges.push(format!("{zone}: {words}"));
             seen.ages.push(ago);
@@ -106,6 +112,11 @@ impl Node {
     /// What it was told.
     pub fn seen(&self) -> Seen {
         self.notes.seen.lock().unwrap().clone()
+    }
+
+    /// Has it carry out what it holds.
+    pub fn release(&self) {
+        self.notes.add(|seen| seen.is_released = true);
     }
 
     /// Waits until what it was told is so.
