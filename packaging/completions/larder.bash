@@ -3,7 +3,7 @@ _larder() {
     local cur prev words cword
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands='serve check cache why explain purge top log doctor import shadow profile varnishd varnishstat varnishlog varnishncsa help'
+    local commands='serve check cache why explain purge top cluster log doctor import shadow profile varnishd varnishstat varnishlog varnishncsa help'
     case $prev in
     -s) COMPREPLY=($(compgen -W 'stop quit reopen reload' -- "$cur")); return ;;
     -c | -e | -f | --pid | --log) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -22,6 +22,7 @@ _larder() {
     explain) options='-X -H --from --json -p -c -g --pid -n -l --listen -h' ;;
     purge) options='--tag --prefix --match --host --ban --all --soft --zone --json -p -c -g --pid -n -l --listen -h' ;;
     top) options='--json -p -c -g --pid -n -l --listen -h' ;;
+    cluster) options='status --json -p -c -g --pid -n -l --listen -h' ;;
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c -g --pid -n -r -h' ;;
     doctor) options='--json --no-disk-test --root -p -c -g -h' ;;
     import) options='nginx varnish --json --root --write -c -h' ;;

@@ -232,7 +232,7 @@ const GATE: [Metric<GateStatus>; 4] = [
     .by("outcome"),
 ];
 
-const CLUSTER: [Metric<Status>; 5] = [
+const CLUSTER: [Metric<Status>; 8] = [
     gauge("larder_cluster_up", "Whether the server of the cluster is of use.", |of: &Status| {
         vec![("", of.fault.is_none().into())]
     }),
@@ -242,11 +242,20 @@ const CLUSTER: [Metric<Status>; 5] = [
     gauge(
         "larder_cluster_behind_milliseconds",
         "How long ago all purges of others were carried out.",
-        |of: &Status| {
-            let millis = |ago: Duration| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
-            of.heard_ago.map(|ago| ("", millis(ago))).into_iter().collect()
-        },
+        |of: &Status| of.heard_ago.map(|ago| ("", millis(ago))).into_iter().collect(),
     ),
+    gauge("larder_cluster_lag_entries", "Purges in the log that this node has not carried out.", |of: &Status| {
+        of.lag().map(|lag| ("", lag.entries)).into_iter().collect()
+    }),
+    gauge("larder_cluster_lag_milliseconds", "How long the oldest of them has been in the log.", |of: &Status| {
+        of.lag().map(|lag| ("", millis(lag.time))).into_iter().collect()
+    }),
+    gauge("larder_cluster_nodes", "Nodes by whether they are there.", |of: &Status| {
+        let away = of.nodes.iter().filter(|node| node.away.is_some()).count();
+        let states = [("there", (of.nodes.len() - away) as u64), ("away", away as u64)];
+        states.into_iter().filter(|_| of.lag().is_some()).collect()
+    })
+    .by("state"),
     gauge("larder_cluster_unsent", "Purges that wait for the server.", |of: &Status| vec![("", of.unsent as u64)]),
     counter("larder_cluster_purges_total", "Purges by who wished them.", |of: &Status| {
         vec![("here", of.sent), ("elsewhere", of.carried)]
@@ -269,6 +278,10 @@ const CLUSTER_SHARE: [Metric<ShareCounts>; 2] = [
     })
     .by("result"),
 ];
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 const WARM: Metric<crate::refill::Sums> = counter(
     "larder_warm_pages_total",

@@ -34,7 +34,7 @@ pub enum Command {
     Serve(Serve),
     /// `cache ...`: look at what is on disk, or drop it.
     Cache(Cache),
-    /// `why ...`, `explain ...`, `purge ...`, `top ...`: ask a running server about itself, or to purge.
+    /// `why ...`, `explain ...`, `purge ...`, `top ...`, `cluster ...`: ask a running server about itself, or to purge.
     Ask(Ask),
     /// `log ...`: follow the requests of a running server.
     Log(Log),
@@ -185,7 +185,7 @@ pub enum CliError {
     /// `--listen` with something else than an address.
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
-    /// Options of `why`, `explain`, `purge` and `top` that cannot be.
+    /// Options of `why`, `explain`, `purge`, `top` and `cluster` that cannot be.
     #[error("{1}")]
     Ask(Verb, AskError),
     /// Options of `log` that cannot be.
@@ -454,13 +454,14 @@ fn lossy(word: &OsStr) -> String {
     word.to_string_lossy().into_owned()
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "serve",
     "check",
     "cache",
     "why",
     "explain",
     "purge",
+    "cluster",
     "log",
     "profile",
     "shadow",

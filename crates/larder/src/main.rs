@@ -7,6 +7,7 @@ mod ask_socket;
 mod cache;
 mod check;
 mod cli;
+mod cluster_status;
 mod configuration;
 mod control;
 mod daemon;
@@ -99,6 +100,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Ask(asked)) if asked.what == What::Now => top::run(&asked),
+        Ok(Command::Ask(asked)) if asked.what == What::Cluster => cluster_status::run(&asked),
         Ok(Command::Ask(asked)) => ask::run(&asked),
         Ok(Command::Log(asked)) => requests_log::run(asked, &invocation),
         Ok(Command::Doctor(asked)) => doctor::run(&asked),

@@ -62,7 +62,7 @@ fn screen() -> usize {
 /// How many rows origins, gates and caches may have, so that all are seen on a screen of so many rows, and the first reasons.
 fn states_of(rows: usize) -> usize {
     // What is above them, four heads with a line before each, and the last row.
-    (rows.saturating_sub(10 + 4 * 2 + 1) / 4).max(2)
+    (rows.saturating_sub(11 + 4 * 2 + 1) / 4).max(2)
 }
 
 /// Draws the screen from line `from` on, or from where the end is on it, and returns from where. Lines that are too long for
@@ -129,6 +129,13 @@ fn lines(now: &Value, states: usize) -> Vec<String> {
         ),
         format!("TLS        {:>10}/s {} resumed", rate("tls.handshakes_per_second"), share("tls.resumed_share"),),
     ];
+    if let Some(nodes) = at("cluster.nodes").as_array() {
+        let there = nodes.iter().filter(|node| node["state"] == "there").count();
+        let (of, server) = (nodes.len(), text("cluster.server"));
+        let behind = if at("cluster.lag.is_more") == true { "+" } else { "" };
+        let behind = format!("{}{behind}", text("cluster.lag.entries"));
+        lines.push(format!("cluster    {there:>10}   of {of} nodes there by {server}, {behind} purges behind"));
+    }
     let alarms = at("alarms").as_array().map(Vec::as_slice).unwrap_or_default();
     lines.extend(alarms.iter().map(|alarm| format!("ALARM      {}", plain(alarm))));
     let mut table = |head: String, rows: &Value, most: usize, line: &dyn Fn(&Value) -> String| {
@@ -204,7 +211,7 @@ fn rate(number: Option<f64>) -> String {
 }
 
 /// A value without what a terminal obeys.
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => none(),
         Value::String(text) => text.chars().map(|char| if char.is_control() { '?' } else { char }).collect(),
@@ -225,6 +232,8 @@ mod tests {
             "connections": { "open": 3 },
             "cache": { "share": 0.8, "per_second": 9.04 },
             "times": { "cache": { "p50": 0.000_088, "p99": null } },
+            "cluster": { "server": "redis://a:1", "lag": { "entries": 7, "is_more": false },
+                "nodes": [{ "state": "there" }, { "state": "away" }] },
             "alarms": ["pages: memory is too small"],
             "gates": [{ "group": "php", "state": "queue", "running": 4, "limit": 4, "waiting": 3, "classes": { "high": 1, "low": 2 },
                 "overflows_per_second": 2.5 }],
@@ -238,17 +247,18 @@ mod tests {
             (3, "from cache     80.0 %   of 9.0/s"),
             (4, "to origins          -/s - there now, - waiting"),
             (6, "cache            88us   99 % within -"),
-            (10, "ALARM      pages: memory is too small"),
-            (12, "STATE        THERE     OF  WAITING  GATE"),
-            (13, "queue            4      4        3  php, 1 high, 2 low, 2.5 overflows/s"),
-            (15, "STATE         USED     OF    PAGES  CACHE"),
-            (16, "memory        3.3k   1.0M        2  pages"),
-            (18, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
-            (19, "      12  Set-Cookie, a /, /x?[1m"),
+            (10, "cluster             1   of 2 nodes there by redis://a:1, 7 purges behind"),
+            (11, "ALARM      pages: memory is too small"),
+            (13, "STATE        THERE     OF  WAITING  GATE"),
+            (14, "queue            4      4        3  php, 1 high, 2 low, 2.5 overflows/s"),
+            (16, "STATE         USED     OF    PAGES  CACHE"),
+            (17, "memory        3.3k   1.0M        2  pages"),
+            (19, "REQUESTS  WHY NO HIT, WHERE, SUCH AS"),
+            (20, "      12  Set-Cookie, a /, /x?[1m"),
         ] {
             assert_eq!(shown[line], expected);
         }
-        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (20, 10));
+        assert_eq!((shown.len(), lines(&Value::Null, 2).len()), (21, 10));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The socket at which a running server is asked about itself, `larder why`, `larder explain`, `larder top`, and to purge,
-//! `larder purge`.
+//! The socket at which a running server is asked about itself, `larder why`, `larder explain`, `larder top`,
+//! `larder cluster`, and to purge, `larder purge`.
 //!
 //! ```text
 //! socket --a thread each--> Desk --Command--> a worker, or all --text--> whoever asked
@@ -25,6 +25,7 @@ use crate::log::main::MainLog;
 use crate::misses::{Gathered, Summary};
 use crate::purges::said;
 use crate::purges::wanted::{Pages, Wanted};
+use crate::status;
 use crate::worker_thread::Command;
 
 pub use socket::serve;
@@ -55,6 +56,8 @@ enum Question {
     Now,
     /// What would be done with a request.
     Explain(Form, explain::Question),
+    /// How its cluster is.
+    Cluster,
     /// That pages be purged.
     Purge(Form, Wanted),
 }
@@ -64,6 +67,10 @@ enum Question {
 enum Refused {
     #[error("this server does not know the question \"{0}\": is it an older one?")]
     Unknown(String),
+    #[error(
+        "the server is in no cluster: \"larder_cluster\" in its configuration makes it a node of one, and a reload lets it join"
+    )]
+    NoCluster,
     #[error("the server is ending")]
     Ending,
     #[error("{0}")]
@@ -89,6 +96,10 @@ impl Desk {
         match Question::parse(question)? {
             Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
             Question::Now => self.now(),
+            Question::Cluster => {
+                let status = self.sharing().status().ok_or(Refused::NoCluster)?;
+                Ok(status::cluster(&status).to_string())
+            }
             Question::Purge(form, wanted) => {
                 let done = purge::purge(&wanted, &self.pages()?, &self.sharing()).map_err(Refused::Wrong)?;
                 let line = said::line(&wanted.said(), &done);
@@ -168,6 +179,7 @@ impl Question {
         match what {
             Some("why") => Ok(Self::Why(form)),
             Some("now") if form == Form::Json => Ok(Self::Now),
+            Some("cluster") if form == Form::Json => Ok(Self::Cluster),
             Some("purge") => Ok(Self::Purge(form, Wanted::parse(rest).map_err(Refused::Wrong)?)),
             Some("explain") => Ok(Self::Explain(form, explain::Question::parse(rest).map_err(Refused::Wrong)?)),
             _ => Err(unknown()),
@@ -202,6 +214,7 @@ mod tests {
     fn questions_of_other_versions_are_refused_in_words() {
         assert_eq!(Question::parse("larder 1 why text\n"), Ok(Question::Why(Form::Text)));
         assert_eq!(Question::parse("larder 1 why json"), Ok(Question::Why(Form::Json)));
+        assert_eq!(Question::parse("larder 1 cluster json"), Ok(Question::Cluster));
         for text in [
             "",
             "larder 1",
@@ -210,6 +223,7 @@ mod tests {
             "larder 1 what text",
             "GET / HTTP/1.1",
             "larder 1 why xml",
+            "larder 1 cluster text",
         ] {
             assert_eq!(Question::parse(text), Err(Refused::Unknown(text.to_owned())), "{text}");
         }
@@ -225,5 +239,6 @@ mod tests {
     #[test]
     fn without_workers_the_server_is_ending() {
         assert_eq!(Desk::default().answer("larder 1 why text"), Err(Refused::Ending));
+        assert_eq!(Desk::default().answer("larder 1 cluster json"), Err(Refused::NoCluster));
     }
 }

@@ -2,6 +2,7 @@
 //! `plus.rs`; what is larder's own is in `own.rs`.
 
 mod alarms;
+mod nodes;
 mod now;
 mod own;
 mod plus;
@@ -17,6 +18,7 @@ pub const VERSIONS: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 /// The versions of our own.
 const OWN_VERSIONS: [u8; 1] = [1];
 
+pub use nodes::cluster;
 pub use now::{event, now, tick};
 
 /// The dashboard, for browsers.

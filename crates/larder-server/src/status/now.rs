@@ -15,7 +15,7 @@ use crate::metrics;
 use crate::misses::Seen;
 use crate::php_status;
 
-use super::alarms;
+use super::{alarms, cluster};
 
 /// Notes what was counted until now for the dashboard, and tells those who watch. To be called once a second.
 pub fn tick(cx: &Cx, now: Time) {
@@ -136,6 +136,7 @@ fn to_json(recent: &Span<'_>, minute: &Span<'_>, cx: &Cx) -> Value {
         "origins": servers.iter().map(Origin::to_json).collect::<Vec<_>>(),
         "gates": site.origins.gates().map(|(group, gate)| gate_to_json(group, &gate, recent)).collect::<Vec<_>>(),
         "zones": zones(recent, minute, cx),
+        "cluster": cx.worker.shared.sharing.status().as_ref().map(cluster),
         "costly": cx.worker.shared.misses.summary(cx.now()).rows.iter().take(COSTLY_MAX).map(costly).collect::<Vec<_>>(),
     })
 }

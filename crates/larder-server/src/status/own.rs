@@ -16,7 +16,7 @@ use crate::counts::{
 use crate::metrics;
 use crate::refill::Tally;
 
-use super::{Shape, Wrong, named, now, timestamp};
+use super::{Shape, Wrong, cluster, named, now, timestamp};
 
 /// What there is.
 const ROOTS: [&str; 13] = [
@@ -44,7 +44,7 @@ pub fn shape(path: &[&str], cx: &Cx) -> Result<Shape, Wrong> {
         ["memory"] => Ok(Shape::One(memory(cx))),
         ["latency"] => Ok(Shape::One(latency(cx))),
         ["caches", rest @ ..] => named(caches(cx), rest, Wrong::NO_PATH),
-        ["cluster"] => Ok(Shape::One(cluster(cx).unwrap_or_default())),
+        ["cluster"] => Ok(Shape::One(cx.worker.shared.sharing.status().as_ref().map(cluster).unwrap_or_default())),
         ["origins"] => Ok(Shape::Each(cx.site().origins.groups.iter().map(|group| origin(group, cx)).collect())),
         ["status_zones"] => {
             Ok(Shape::One(json!({ "servers": zones(&counted.servers), "locations": zones(&counted.locations) })))
@@ -68,23 +68,6 @@ fn process(cx: &Cx) -> Value {
         "generation": loaded.generation,
         "loaded": timestamp(loaded.at),
     })
-}
-
-/// This node of a cluster; `None` if it is of none.
-fn cluster(cx: &Cx) -> Option<Value> {
-    let status = cx.worker.shared.sharing.status()?;
-    Some(json!({
-        "server": status.server, "name": status.name, "node": status.node,
-        "fault": status.fault,
-        "uses_stored_pages": status.is_trusted,
-        "heard_ago": status.heard_ago.map(|ago| ago.as_secs_f64()),
-        "place": status.place,
-        "carried_out": status.carried, "sent": status.sent, "unsent": status.unsent,
-        "share": status.share.map(|share| json!({
-            "found": share.found, "missing": share.missing, "waited": share.waited, "skipped": share.skipped,
-            "stored": share.stored, "not_stored": share.unstored,
-        })),
-    }))
 }
 
 /// What was fetched without a visitor.

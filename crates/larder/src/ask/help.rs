@@ -1,4 +1,4 @@
-//! What `larder why -h`, `larder explain -h`, `larder purge -h` and `larder top -h` print.
+//! What `larder why -h`, `larder explain -h`, `larder purge -h`, `larder top -h` and `larder cluster -h` print.
 
 use super::options::Verb;
 
@@ -9,6 +9,7 @@ pub fn text(verb: Verb) -> String {
         Verb::Explain => EXPLAIN,
         Verb::Purge => PURGE,
         Verb::Top => TOP,
+        Verb::Cluster => CLUSTER,
     };
     format!("{own}{SERVER}")
 }
@@ -55,6 +56,14 @@ Shows what the running server does, refreshed each second; q ends it. Without a 
 
 ";
 
+const CLUSTER: &str = "\
+Usage: larder cluster status [options]
+Tells how the cluster of the running server is: its Redis or Valkey, the nodes, and how far each is behind.
+The exit code is 0 if all is well; 1 if no server answers, or is in a cluster; 2 if the Redis is of no use, a node is
+away, or this one uses no stored page.
+
+";
+
 const SERVER: &str = "\
 Server:
   -c, -p, -g        : the configuration of the server, as for \"larder -h\"
@@ -71,9 +80,12 @@ mod tests {
 
     #[test]
     fn each_command_has_its_own_options() {
-        for (verb, has, has_not) in
-            [(Verb::Why, "larder why", "--tag"), (Verb::Explain, "--from", "--tag"), (Verb::Purge, "--zone", "--from")]
-        {
+        for (verb, has, has_not) in [
+            (Verb::Cluster, "larder cluster status", "--tag"),
+            (Verb::Why, "larder why", "--tag"),
+            (Verb::Explain, "--from", "--tag"),
+            (Verb::Purge, "--zone", "--from"),
+        ] {
             let text = text(verb);
             assert!(
                 text.contains(has) && text.contains("--pid") && text.contains("--listen") && !text.contains(has_not),

@@ -1,4 +1,4 @@
-//! `larder why`, `larder explain` and `larder purge`: asks a running server about itself, or to purge, at its socket.
+//! `larder why`, `larder explain`, `larder purge` and `larder cluster`: asks a running server about itself, or to purge, at its socket.
 
 pub mod help;
 pub mod options;
@@ -97,8 +97,9 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
     let form = if asked.json { "json" } else { "text" };
     let question = match &asked.what {
         What::Why => format!("larder 1 why {form}\n"),
-        // What is shown of it is ours.
+        // What is shown of these is ours.
         What::Now => "larder 1 now json\n".to_owned(),
+        What::Cluster => "larder 1 cluster json\n".to_owned(),
         // The last line says that it is whole.
         What::Purge { lines } => format!("larder 1 purge {form}\n{}\nend\n", lines.join("\n")),
         What::Explain { url, method, from, fields } => {
@@ -109,7 +110,9 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
     let told = exchange(&path, question.as_bytes()).map_err(|error| failed(&path, error))?;
     match told.split_once('\n') {
         // Whoever listens there may be no larder.
-        Some(("ok", text)) if asked.json || asked.what == What::Now => Ok(PlainJson(text).to_string()),
+        Some(("ok", text)) if asked.json || matches!(asked.what, What::Now | What::Cluster) => {
+            Ok(PlainJson(text).to_string())
+        }
         Some(("ok", text)) => Ok(PlainLines(text).to_string()),
         Some(("no", why)) => Err(AskError::Refused(PlainLines(why.trim_end()).to_string())),
         _ => Err(AskError::Silent(path)),

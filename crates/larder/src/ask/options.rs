@@ -1,4 +1,4 @@
-//! The options of `larder why`, `larder explain`, `larder purge` and `larder top`.
+//! The options of `larder why`, `larder explain`, `larder purge`, `larder top` and `larder cluster`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -36,6 +36,8 @@ pub enum What {
     },
     /// What it does now: `larder top`.
     Now,
+    /// How its cluster is: `larder cluster status`.
+    Cluster,
     /// That it purges pages: `larder purge`.
     Purge {
         /// Which, and how: each an option and its value, as the server reads them.
@@ -54,6 +56,8 @@ pub enum Verb {
     Purge,
     /// `top`
     Top,
+    /// `cluster`
+    Cluster,
 }
 
 impl Verb {
@@ -64,6 +68,7 @@ impl Verb {
             Self::Explain => "explain",
             Self::Purge => "purge",
             Self::Top => "top",
+            Self::Cluster => "cluster",
         }
     }
 
@@ -74,6 +79,7 @@ impl Verb {
             "explain" => Some(Self::Explain),
             "purge" => Some(Self::Purge),
             "top" => Some(Self::Top),
+            "cluster" => Some(Self::Cluster),
             _ => None,
         }
     }
@@ -124,6 +130,9 @@ pub enum OptionsError {
     /// `explain` without a URL.
     #[error("\"explain\" requires a URL")]
     NoUrl,
+    /// `cluster` without a word.
+    #[error("\"cluster\" requires what is asked for: \"larder cluster status\"")]
+    NoDeed,
     /// `purge` of nothing.
     #[error("\"purge\" requires a URL, --tag, --prefix, --match, --host, --ban or --all")]
     NoPages,
@@ -146,6 +155,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
     let mut lines = Vec::new();
     let mut options = ConfigurationPlace::default();
     let (mut pid_file, mut folder, mut listen, mut json) = (None, None, None, false);
+    let mut is_status = false;
     let (mut url, mut method, mut from, mut fields) = (None, "GET".to_owned(), String::new(), Vec::new());
     let mut parser = lexopt::Parser::from_args(args.iter().cloned());
     while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string(), String::new()))? {
@@ -179,6 +189,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
             }
             Value(word) if purges => lines.push(format!("url {}", some_url(word)?)),
             Value(word) if explains && url.is_none() => url = Some(some_url(word)?),
+            Value(word) if verb == Verb::Cluster && word == "status" && !is_status => is_status = true,
             Value(word) => return Err(unknown(word.to_string_lossy().into_owned(), verb)),
             Short(letter) => return Err(unknown(format!("-{letter}"), verb)),
             Long(name) => return Err(unknown(format!("--{name}"), verb)),
@@ -197,6 +208,8 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
         Verb::Purge => What::Purge { lines: whole(lines)? },
         Verb::Why => What::Why,
         Verb::Top => What::Now,
+        Verb::Cluster if is_status => What::Cluster,
+        Verb::Cluster => return Err(OptionsError::NoDeed),
     };
     Ok(Some(Ask { what, place, json }))
 }
@@ -226,7 +239,7 @@ fn whole(lines: Vec<String>) -> Result<Vec<String>, OptionsError> {
 /// The error about a word that is no option of the verb.
 fn unknown(word: String, verb: Verb) -> OptionsError {
     let of_verb: &[&str] = match verb {
-        Verb::Why | Verb::Top => &[],
+        Verb::Why | Verb::Top | Verb::Cluster => &[],
         Verb::Explain => &["--from"],
         Verb::Purge => &OF_PURGES.map(|(option, ..)| option),
     };
@@ -342,6 +355,29 @@ mod tests {
             (&["-X", "GET", "a"], "invalid option: \"-X\""),
         ] {
             assert_eq!(parsed(words), Err(expected.to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_asked_for_its_status() {
+        let parsed = |line: &str| {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let asked = parse(&words, Verb::Cluster).map_err(|error| error.to_string())?;
+            Ok(asked.map(|asked| (asked.what, asked.place, asked.json)))
+        };
+        let pid = || Place::PidFile("a.pid".into());
+        assert_eq!(parsed("status --pid a.pid"), Ok(Some((What::Cluster, pid(), false))));
+        assert_eq!(parsed("--json --pid a.pid status"), Ok(Some((What::Cluster, pid(), true))));
+        assert_eq!(parsed("-h"), Ok(None));
+        let no_deed = "\"cluster\" requires what is asked for: \"larder cluster status\"";
+        for (line, expected) in [
+            ("", no_deed),
+            ("--json", no_deed),
+            ("nodes", "invalid option: \"nodes\""),
+            ("status status", "invalid option: \"status\""),
+            ("status --jsn", "invalid option: \"--jsn\": did you mean \"--json\"?"),
+        ] {
+            assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
         }
     }
 

@@ -71,7 +71,8 @@ fn shells_complete_what_the_helps_have() {
         fs::read_to_string(path).unwrap()
     };
     let (bash, zsh, fish) = (completions("larder.bash"), completions("_larder"), completions("larder.fish"));
-    for command in ["why", "explain", "purge", "top", "log", "doctor", "import", "shadow", "varnishlog", "varnishncsa"]
+    for command in
+        ["why", "explain", "purge", "top", "cluster", "log", "doctor", "import", "shadow", "varnishlog", "varnishncsa"]
     {
         let output = run(&[command, "-h"]);
         let help = text_of(&output.stdout) + &stderr(&output);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use larder_testkit::{Answer, Browser, Origin, PhpFpm, PhpFpmOptions, RaiseOnDrop, text_of};
+use larder_testkit::{Answer, Browser, Origin, PhpFpm, PhpFpmOptions, RaiseOnDrop, Redis, text_of};
 use serde_json::Value;
 
 use crate::site::{Setup, Site, cached, eventually, text};
@@ -28,11 +28,16 @@ const SITE: &str = "
     }";
 
 fn start() -> (Site, Origin) {
+    let origin = origin();
+    let site = Setup::new().name("ORIGIN", origin.address()).start(SITE);
+    (site, origin)
+}
+
+fn origin() -> Origin {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("page"));
     origin.answer("/cart", Answer::ok("cart").field("Set-Cookie", "PHPSESSID=1"));
-    let site = Setup::new().name("ORIGIN", origin.address()).start(SITE);
-    (site, origin)
+    origin
 }
 
 /// What a browser sends for a page.
@@ -148,7 +153,11 @@ const NUMBERS: &str = "JSON.stringify([document.body.dataset.time, Object.fromEn
 
 #[test]
 fn the_page_shows_the_numbers_of_the_json_while_a_load_runs() {
-    let (site, _origin) = start();
+    let (origin, redis) = (origin(), Redis::start(&[]));
+    let [site, _other] = ["web1", "web2"].map(|node| {
+        let http = format!("larder_cluster redis://127.0.0.1:{} name=shop node={node};{SITE}", redis.port());
+        Setup::new().name("ORIGIN", origin.address()).start(&http)
+    });
     let address = site.setup().address();
     site.get_until("/page", "the page to be stored", |response| cached(response) == "HIT");
     let is_over = AtomicBool::new(false);
@@ -170,7 +179,7 @@ fn the_page_shows_the_numbers_of_the_json_while_a_load_runs() {
         eventually("rates of some seconds", || {
             browser.says("document.body.dataset.time > 0 && Number(document.querySelector('[data-key=\"cache.share\"]').dataset.value) > 0.3") == "true"
         });
-        eventually("rows", || browser.has("#costly tbody button"));
+        eventually("rows", || browser.has("#costly tbody button") && browser.has("#nodes tbody tr + tr"));
         let mut shown = Vec::new();
         for _ in 0..4 {
             shown.push(browser.says(NUMBERS));
@@ -240,7 +249,7 @@ fn pictures(browser: &Browser) {
     eventually("a narrow window", || browser.says("innerWidth < 600") == "true");
     let width = browser.says("document.documentElement.scrollWidth <= innerWidth");
     assert_eq!(width, "true", "{}", browser.says("document.documentElement.scrollWidth + ' ' + innerWidth"));
-    browser.resize(1280, 1900);
+    browser.resize(1280, 2300);
     eventually("a wide window", || browser.says("innerWidth > 1000") == "true");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/img");
     for name in ["light", "dark"] {

@@ -14,6 +14,7 @@ mod cache_tool;
 mod certbot;
 mod cluster;
 mod cluster_share;
+mod cluster_status;
 mod compression;
 mod config;
 mod dashboard;
