@@ -22,7 +22,7 @@ enum Way {
 /// Appends our member of the field; nothing where no cache was asked and none is there to be.
 pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
     let Some(way) = way(ex, cx) else { return };
-    out.extend_from_slice(b"larder");
+    append_name(cx.site().caches.cluster.as_ref().map(|cluster| &*cluster.node), out);
     let mut fresh_until = ex.upstream.fresh_until;
     match way {
         Way::Hit => out.extend_from_slice(b"; hit"),
@@ -51,6 +51,16 @@ pub fn append(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
     }
     append_key(ex.upstream.page_key(), out);
     append_detail(ex, out);
+}
+
+/// What this cache is called: a token of RFC 9651 §3.3.4. A node of a cluster is told from the others, which may stand behind it.
+fn append_name(node: Option<&str>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"larder");
+    let is_token = |node: &&str| node.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    if let Some(node) = node.filter(is_token) {
+        out.push(b'/');
+        out.extend_from_slice(node.as_bytes());
+    }
 }
 
 /// `None` if the configuration has no cache for the request.
@@ -139,6 +149,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_node_is_named_as_far_as_it_can_be() {
+        for (node, expected) in [
+            (None, "larder"),
+            (Some("web-1.shop_a"), "larder/web-1.shop_a"),
+            (Some("web 1"), "larder"),
+            (Some("web;1"), "larder"),
+            (Some("wëb"), "larder"),
+        ] {
+            let mut out = Vec::new();
+            append_name(node, &mut out);
+            assert_eq!(out, expected.as_bytes(), "{node:?}");
+        }
+    }
 
     #[test]
     fn keys_are_strings_or_left_out() {

@@ -13,6 +13,8 @@ mod cache_status;
 mod cache_tool;
 mod certbot;
 mod cluster;
+
+mod cluster_parents;
 mod cluster_share;
 mod cluster_status;
 mod compression;
