@@ -138,7 +138,8 @@ impl ServerConfig {
         }
         if let Some(keys) = options.tickets.clone().filter(|_| !has_early_data) {
             keys.keep_for(timeout_seconds);
-            config.ticketer = Arc::new(TicketView { keys, context, timeout_seconds });
+            let bond = bond(&options.certificates);
+            config.ticketer = Arc::new(TicketView { keys, context, bond, timeout_seconds });
             config.send_tls13_tickets = TICKETS;
         }
         if has_early_data {
@@ -208,6 +209,15 @@ fn context(options: &ServerOptions) -> [u8; 32] {
     let mut context = [0; 32];
     context.copy_from_slice(digest.finish().as_ref());
     context
+}
+
+/// What only those know who have the private keys of a server; the same for all servers without one of their own.
+fn bond(certificates: &[CertifiedKey]) -> [u8; 32] {
+    let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
+    certificates.iter().for_each(|key| digest.update(&key.seed().0));
+    let mut bond = [0; 32];
+    bond.copy_from_slice(digest.finish().as_ref());
+    bond
 }
 
 /// The certificates of a server, the one that is cheapest to sign with first.

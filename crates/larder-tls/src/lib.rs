@@ -42,5 +42,5 @@ pub use key::{CertifiedKey, KeyError, pem_certificates, pem_revocation_lists};
 pub use link::{Read, State};
 pub use ocsp::{OcspError, OcspQuestion, ocsp_responder};
 pub use session::Session;
-pub use tickets::{TicketKeyError, TicketKeys};
+pub use tickets::{SharedKeys, TICKET_SECRET_BYTES, TicketKeyError, TicketKeys, TicketSecret};
 pub use verify::{ClientVerdict, Refusal, Verify, VerifyMode};

@@ -1,4 +1,4 @@
-//! Session tickets: the keys, from `ssl_session_ticket_key` files or random and rotated.
+//! Session tickets: the keys, from `ssl_session_ticket_key` files, or random and rotated, or shared with other machines.
 //!
 //! A ticket is encrypted with a key of its own, made from the ticket key and a random salt, so that
 //! any number of tickets may be made with one ticket key:
@@ -6,7 +6,7 @@
 //! | at | bytes | what                                                                      |
 //! | -- | ----- | ------------------------------------------------------------------------- |
 //! |  0 |    16 | the name of the ticket key                                                |
-//! | 16 |    16 | the salt; the key is HMAC-SHA-256(ticket key, salt)                       |
+//! | 16 |    16 | the salt; the key is HMAC-SHA-256(ticket key, salt), see [`TicketView::bond`] |
 //! | 32 |     8 | when it was made, seconds since 1970, from here on AES-256-GCM            |
 //! | 40 |     2 | how long the session is                                                   |
 //! | 42 |     n | the session                                                               |
@@ -24,7 +24,11 @@ use std::sync::Arc;
 /// How long a random key makes tickets at most before the next one does.
 const ROTATION_SECONDS_MAX: u64 = 3600;
 
+/// How many bytes a shared key has: its name, then its secret.
+pub const TICKET_SECRET_BYTES: usize = NAME_BYTES + SECRET_BYTES;
+
 const NAME_BYTES: usize = 16;
+const SECRET_BYTES: usize = 32;
 const SALT_BYTES: usize = 16;
 const TAG_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
@@ -41,17 +45,44 @@ const LIFETIME_SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// The keys of session tickets. One for all workers and servers; keep it over reloads.
 #[derive(Debug)]
 pub struct TicketKeys {
-    /// The first one makes tickets, all of them open them.
-    keys: ArcSwap<Vec<Arc<TicketKey>>>,
-    /// How long old keys stay, unless the keys come from files. Also guards rotation.
+    keys: ArcSwap<KeyRing>,
+    /// How long old keys stay, unless the keys come from files. Guards all changes.
     rotation: Option<Mutex<u64>>,
     clock: Clock,
+}
+
+#[derive(Clone, Debug, Default)]
+struct KeyRing {
+    /// The first one makes tickets unless others do, all of them open them.
+    own: Vec<Arc<TicketKey>>,
+    /// Those of [`TicketKeys::share`]: the first one makes tickets if `is_shared`, all of them open them.
+    shared: Vec<Arc<TicketKey>>,
+    is_shared: bool,
+    /// What is to be added to the clock, seconds, for the time that those who share the keys have.
+    ahead: i64,
 }
 
 struct TicketKey {
     name: [u8; NAME_BYTES],
     secret: hmac::Key,
     made: u64,
+    /// Whether it was stored where others may read it: then its tickets need the private key of the server, too.
+    is_bound: bool,
+}
+
+/// A ticket key that several machines have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TicketSecret([u8; TICKET_SECRET_BYTES]);
+
+/// The ticket keys that several machines have now.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedKeys<'k> {
+    /// Whether the first of them makes tickets. If not, a key makes them that only this process has.
+    pub is_made_by: bool,
+    /// All open tickets.
+    pub keys: &'k [TicketSecret],
+    /// The time that all agree on, seconds since 1970.
+    pub now: u64,
 }
 
 /// Why the bytes of a ticket key file are none.
@@ -77,6 +108,7 @@ impl TicketKeys {
         if keys.is_empty() {
             return Err(TicketKeyError::None);
         }
+        let keys = KeyRing { own: keys, ..KeyRing::default() };
         Ok(Arc::new(Self { keys: ArcSwap::from_pointee(keys), rotation: None, clock }))
     }
 
@@ -85,7 +117,7 @@ impl TicketKeys {
     pub fn random(timeout_seconds: u64, clock: Clock) -> Result<Arc<Self>, TicketKeyError> {
         let key = Arc::new(TicketKey::random(clock.now())?);
         Ok(Arc::new(Self {
-            keys: ArcSwap::from_pointee(vec![key]),
+            keys: ArcSwap::from_pointee(KeyRing { own: vec![key], ..KeyRing::default() }),
             rotation: Some(Mutex::new(timeout_seconds)),
             clock,
         }))
@@ -99,6 +131,29 @@ impl TicketKeys {
         }
     }
 
+    /// How long a key must open tickets after it has made its last one, in seconds.
+    pub fn kept_seconds(&self) -> u64 {
+        self.rotation.as_ref().map_or(0, |rotation| (*rotation.lock()).min(LIFETIME_SECONDS_MAX))
+    }
+
+    /// Uses keys that other machines have too, from now on. Keys from files stay as they are.
+    pub fn share(&self, shared: SharedKeys<'_>) {
+        let Some(rotation) = &self.rotation else {
+            return;
+        };
+        let _guard = rotation.lock();
+        let own = self.keys.load().own.clone();
+        let keys: Vec<_> = shared.keys.iter().map(|secret| Arc::new(TicketKey::shared(secret))).collect();
+        let is_shared = shared.is_made_by && !keys.is_empty();
+        let ahead = shared.now.checked_signed_diff(self.clock.now()).unwrap_or(0);
+        self.keys.store(Arc::new(KeyRing { own, shared: keys, is_shared, ahead }));
+    }
+
+    /// Uses keys of its own alone, from now on.
+    pub fn unshare(&self) {
+        self.share(SharedKeys { is_made_by: false, keys: &[], now: self.clock.now() });
+    }
+
     /// Makes a new key when it is time to. The old one goes on when there are no random bytes.
     fn rotate(&self, now: u64) {
         let Some(rotation) = &self.rotation else {
@@ -108,23 +163,25 @@ impl TicketKeys {
         let period = kept.clamp(1, ROTATION_SECONDS_MAX);
         let is_due = |keys: &[Arc<TicketKey>]| keys.first().is_some_and(|key| now.saturating_sub(key.made) >= period);
         let keys = self.keys.load();
-        if is_due(&keys)
+        if is_due(&keys.own)
             && let Ok(key) = TicketKey::random(now)
         {
             let oldest = now.saturating_sub(kept.saturating_add(period));
-            let old = keys.iter().filter(|key| key.made >= oldest).cloned();
-            self.keys.store(Arc::new(std::iter::once(Arc::new(key)).chain(old).collect()));
+            let old = keys.own.iter().filter(|key| key.made >= oldest).cloned();
+            let own = std::iter::once(Arc::new(key)).chain(old).collect();
+            self.keys.store(Arc::new(KeyRing { own, ..KeyRing::clone(&keys) }));
         }
     }
 
-    fn seal(&self, session: &[u8], context: &[u8]) -> Option<Vec<u8>> {
+    fn seal(&self, session: &[u8], context: &[u8], bond: &[u8]) -> Option<Vec<u8>> {
         if session.len() > SESSION_BYTES_MAX {
             return None;
         }
         let now = self.clock.now();
         self.rotate(now);
         let keys = self.keys.load();
-        let key = keys.first()?;
+        let key = if keys.is_shared { keys.shared.first() } else { keys.own.first() }?;
+        let now = keys.time(now);
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;
         let filled = (LENGTH_BYTES + session.len()).next_multiple_of(BLOCK_BYTES);
@@ -137,24 +194,31 @@ impl TicketKeys {
         ticket.resize(NAME_BYTES + SALT_BYTES + TIME_BYTES + filled, 0);
         let associated = Aad::from([&key.name[..], context].concat());
         let text = &mut ticket[NAME_BYTES + SALT_BYTES..];
-        let tag = key.cipher(&salt)?.seal_in_place_separate_tag(nonce(), associated, text).ok()?;
+        let tag = key.cipher(&salt, bond)?.seal_in_place_separate_tag(nonce(), associated, text).ok()?;
         ticket.extend_from_slice(tag.as_ref());
         Some(ticket)
     }
 
-    fn open(&self, ticket: &[u8], context: &[u8], timeout_seconds: u64) -> Option<Vec<u8>> {
+    fn open(&self, ticket: &[u8], context: &[u8], bond: &[u8], timeout_seconds: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
         let (salt, text) = rest.split_first_chunk::<SALT_BYTES>()?;
         let keys = self.keys.load();
-        let key = keys.iter().find(|key| key.name == *name)?;
+        let key = keys.shared.iter().chain(&keys.own).find(|key| key.name == *name)?;
         let mut text = text.to_vec();
         let associated = Aad::from([&name[..], context].concat());
-        let opened = key.cipher(salt)?.open_in_place(nonce(), associated, &mut text).ok()?;
+        let opened = key.cipher(salt, bond)?.open_in_place(nonce(), associated, &mut text).ok()?;
         let (made, rest) = opened.split_first_chunk::<TIME_BYTES>()?;
         let (length, rest) = rest.split_first_chunk::<LENGTH_BYTES>()?;
         let session = rest.get(..u16::from_be_bytes(*length).into())?;
-        let age = self.clock.now().saturating_sub(u64::from_be_bytes(*made));
+        let age = keys.time(self.clock.now()).saturating_sub(u64::from_be_bytes(*made));
         (age < timeout_seconds).then(|| session.to_vec())
+    }
+}
+
+impl KeyRing {
+    /// The time of tickets, when the clock says `now`.
+    fn time(&self, now: u64) -> u64 {
+        now.saturating_add_signed(self.ahead)
     }
 }
 
@@ -172,18 +236,26 @@ impl TicketKey {
         let (name, secret) = file.split_first_chunk::<NAME_BYTES>().ok_or(TicketKeyError::Length(file.len()))?;
         // Another use of the same bytes gets another key.
         let extracted = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"larder session ticket 2"), secret);
-        Ok(Self { name: *name, secret: hmac::Key::new(hmac::HMAC_SHA256, extracted.as_ref()), made: 0 })
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, extracted.as_ref());
+        Ok(Self { name: *name, secret, made: 0, is_bound: false })
     }
 
     fn random(made: u64) -> Result<Self, TicketKeyError> {
-        let mut bytes = [0; NAME_BYTES + 32];
-        rand::fill(&mut bytes).map_err(|_| TicketKeyError::Random)?;
-        let (name, secret) = bytes.split_first_chunk::<NAME_BYTES>().ok_or(TicketKeyError::Random)?;
-        Ok(Self { name: *name, secret: hmac::Key::new(hmac::HMAC_SHA256, secret), made })
+        let secret = TicketSecret::random().ok_or(TicketKeyError::Random)?;
+        Ok(Self { made, is_bound: false, ..Self::shared(&secret) })
     }
 
-    fn cipher(&self, salt: &[u8; SALT_BYTES]) -> Option<LessSafeKey> {
-        let key = hmac::sign(&self.secret, salt);
+    fn shared(secret: &TicketSecret) -> Self {
+        let (mut name, (start, secret)) = ([0; NAME_BYTES], secret.0.split_at(NAME_BYTES));
+        name.copy_from_slice(start);
+        Self { name, secret: hmac::Key::new(hmac::HMAC_SHA256, secret), made: 0, is_bound: true }
+    }
+
+    fn cipher(&self, salt: &[u8; SALT_BYTES], bond: &[u8]) -> Option<LessSafeKey> {
+        let mut key = hmac::sign(&self.secret, salt);
+        if self.is_bound {
+            key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), bond);
+        }
         UnboundKey::new(&AES_256_GCM, key.as_ref()).ok().map(LessSafeKey::new)
     }
 }
@@ -194,12 +266,44 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
+impl TicketSecret {
+    /// A new one; `None` if the system has no random bytes.
+    pub fn random() -> Option<Self> {
+        let mut bytes = [0; TICKET_SECRET_BYTES];
+        rand::fill(&mut bytes).ok().map(|()| Self(bytes))
+    }
+
+    /// The one that these bytes are.
+    pub fn of(bytes: [u8; TICKET_SECRET_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes. Who has them and a server's private key can read the sessions of its tickets.
+    pub fn bytes(&self) -> [u8; TICKET_SECRET_BYTES] {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for TicketSecret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("TicketSecret")
+    }
+}
+
 /// One configuration's view of the keys: tickets of another context stay closed.
-#[derive(Debug)]
 pub(crate) struct TicketView {
     pub(crate) keys: Arc<TicketKeys>,
     pub(crate) context: [u8; 32],
+    /// What only those know who have the private keys of the server. The key of a ticket by a shared ticket key is
+    /// HMAC-SHA-256(HMAC-SHA-256(ticket key, salt), bond).
+    pub(crate) bond: [u8; 32],
     pub(crate) timeout_seconds: u64,
+}
+
+impl std::fmt::Debug for TicketView {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TicketView").field("keys", &self.keys).finish_non_exhaustive()
+    }
 }
 
 impl ProducesTickets for TicketView {
@@ -212,11 +316,11 @@ impl ProducesTickets for TicketView {
     }
 
     fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
-        self.keys.seal(session, &self.context)
+        self.keys.seal(session, &self.context, &self.bond)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.keys.open(ticket, &self.context, self.timeout_seconds)
+        self.keys.open(ticket, &self.context, &self.bond, self.timeout_seconds)
     }
 }
 
@@ -232,7 +336,7 @@ mod tests {
     }
 
     fn view(keys: &Arc<TicketKeys>, context: u8) -> TicketView {
-        TicketView { keys: keys.clone(), context: [context; 32], timeout_seconds: 300 }
+        TicketView { keys: keys.clone(), context: [context; 32], bond: [9; 32], timeout_seconds: 300 }
     }
 
     #[test]
@@ -251,14 +355,14 @@ mod tests {
     fn keys_rotate_by_the_timeout_where_that_is_shorter() {
         let (time, clock) = clock();
         let keys = TicketKeys::random(2, clock).unwrap();
-        let view = TicketView { keys: keys.clone(), context: [0; 32], timeout_seconds: 2 };
+        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: [9; 32], timeout_seconds: 2 };
         let first = view.encrypt(b"1").unwrap();
         for seconds in 1..=10 {
             time.fetch_add(1, Ordering::Relaxed);
             let ticket = view.encrypt(b"n").unwrap();
             assert_eq!(ticket[..16] == first[..16], seconds < 2, "after {seconds} s");
             assert_eq!(view.decrypt(&first).is_some(), seconds < 2, "after {seconds} s");
-            assert!(keys.keys.load().len() <= 3);
+            assert!(keys.keys.load().own.len() <= 3);
         }
         // A server of the same keys with a longer timeout has them all turn more slowly.
         keys.keep_for(10);
@@ -283,14 +387,14 @@ mod tests {
     fn keys_rotate_by_the_hour_and_old_ones_leave_after_the_timeout() {
         let (time, clock) = clock();
         let keys = TicketKeys::random(7200, clock).unwrap();
-        let view = TicketView { keys: keys.clone(), context: [0; 32], timeout_seconds: 7200 };
+        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: [9; 32], timeout_seconds: 7200 };
         let first = view.encrypt(b"1").unwrap();
         for hour in 1..=10 {
             time.fetch_add(3600, Ordering::Relaxed);
             let ticket = view.encrypt(b"n").unwrap();
             assert_ne!(ticket[..16], first[..16]);
             assert_eq!(view.decrypt(&first).is_some(), hour < 2, "hour {hour}");
-            assert!(keys.keys.load().len() <= 4);
+            assert!(keys.keys.load().own.len() <= 4);
         }
     }
 
@@ -306,6 +410,61 @@ mod tests {
         assert_eq!(view(&old, 0).decrypt(&ticket), None);
         assert_eq!(TicketKeys::from_files(&[vec![0; 47]], clock.clone()).unwrap_err(), TicketKeyError::Length(47));
         assert_eq!(TicketKeys::from_files(&[], clock).unwrap_err(), TicketKeyError::None);
+    }
+
+    #[test]
+    fn shared_keys_make_tickets_that_all_machines_open_whose_clocks_differ() {
+        let (one_time, one_clock) = clock();
+        let (other_time, other_clock) = clock();
+        other_time.store(1_000_900, Ordering::Relaxed);
+        let (one, other) = (TicketKeys::random(300, one_clock).unwrap(), TicketKeys::random(300, other_clock).unwrap());
+        let secrets: Vec<_> = (1..=3).map(|n| TicketSecret::of([n; TICKET_SECRET_BYTES])).collect();
+        let share = |from: usize, now| {
+            for keys in [&one, &other] {
+                keys.share(SharedKeys { is_made_by: true, keys: &secrets[from..], now });
+            }
+        };
+        let own = view(&one, 1).encrypt(b"own").unwrap();
+        share(1, 1_000_000);
+        assert_eq!(view(&one, 1).decrypt(&own), Some(b"own".to_vec()), "what was made before");
+        let ticket = view(&one, 1).encrypt(b"session").unwrap();
+        assert_eq!(ticket[..16], [2; 16]);
+        assert_eq!(view(&other, 1).decrypt(&ticket), Some(b"session".to_vec()));
+        assert_eq!(view(&other, 2).decrypt(&ticket), None, "another configuration");
+        let unbound = TicketView { bond: [8; 32], ..view(&other, 1) };
+        assert_eq!(unbound.decrypt(&ticket), None, "the ticket key is not enough: the private key is needed");
+        // After a rotation the old key opens, until the ticket expires by the time of all.
+        share(0, 1_000_000);
+        let next = view(&other, 1).encrypt(b"next").unwrap();
+        assert_eq!((&next[..16], view(&one, 1).decrypt(&next)), (&[1; 16][..], Some(b"next".to_vec())));
+        for (passed, is_open) in [(299, true), (1, false)] {
+            one_time.fetch_add(passed, Ordering::Relaxed);
+            other_time.fetch_add(passed, Ordering::Relaxed);
+            assert_eq!(view(&other, 1).decrypt(&ticket).is_some(), is_open);
+        }
+    }
+
+    #[test]
+    fn without_a_shared_key_of_now_a_machine_makes_tickets_by_its_own() {
+        let (time, clock) = clock();
+        let keys = TicketKeys::random(300, clock.clone()).unwrap();
+        let secret = TicketSecret::random().unwrap();
+        keys.share(SharedKeys { is_made_by: true, keys: &[secret], now: 1_000_000 });
+        let shared = view(&keys, 1).encrypt(b"shared").unwrap();
+        keys.share(SharedKeys { is_made_by: false, keys: &[secret], now: 1_000_000 });
+        let own = view(&keys, 1).encrypt(b"own").unwrap();
+        assert_ne!(shared[..16], own[..16]);
+        assert!(view(&keys, 1).decrypt(&shared).is_some() && view(&keys, 1).decrypt(&own).is_some());
+        keys.unshare();
+        assert!(view(&keys, 1).decrypt(&shared).is_none() && view(&keys, 1).decrypt(&own).is_some());
+        // Keys of its own go on rotating meanwhile.
+        time.fetch_add(300, Ordering::Relaxed);
+        assert_ne!(view(&keys, 1).encrypt(b"own").unwrap()[..16], own[..16]);
+        // Keys from files are the operator's.
+        let files = TicketKeys::from_files(&[vec![1; 48]], clock).unwrap();
+        files.share(SharedKeys { is_made_by: true, keys: &[secret], now: 1_000_000 });
+        assert_eq!(view(&files, 1).encrypt(b"own").unwrap()[..16], [1; 16]);
+        assert_eq!((files.kept_seconds(), keys.kept_seconds()), (0, 300));
     }
 
     #[test]

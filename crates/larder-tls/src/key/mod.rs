@@ -5,6 +5,7 @@ mod legacy;
 mod pem;
 
 use crate::certificate::{CertificateError, CertificateFacts, public_key};
+use ::aws_lc_rs::hmac;
 use arc_swap::ArcSwap;
 pub use pem::{certificates as pem_certificates, revocation_lists as pem_revocation_lists};
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
@@ -18,7 +19,12 @@ pub struct CertifiedKey {
     inner: Arc<sign::CertifiedKey>,
     /// The same with what is stapled to it now; of all clones.
     shown: Arc<ArcSwap<sign::CertifiedKey>>,
+    seed: Seed,
 }
+
+/// What only those know who have the private key: an HMAC-SHA-256 of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Seed(pub [u8; 32]);
 
 /// Why a certificate and its key cannot be used. Never holds anything secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +94,7 @@ impl CertifiedKey {
         for (index, certificate) in chain.iter().enumerate() {
             CertificateFacts::read(certificate).map_err(|source| KeyError::Certificate { index: index + 1, source })?;
         }
+        let seed = Seed::of(&key);
         let key = any_supported_type(&key).map_err(|_| KeyError::Unsupported)?;
         // By our own reader, as the library's knows no certificates before version 3, which it would serve all the same.
         let of_certificate = chain.first().and_then(|certificate| public_key(certificate));
@@ -96,12 +103,12 @@ impl CertifiedKey {
             return Err(KeyError::Mismatch);
         }
         let certified = sign::CertifiedKey::new(chain.into_iter().map(CertificateDer::from).collect(), key);
-        Ok(Self::of(certified))
+        Ok(Self::of(certified, seed))
     }
 
-    fn of(certified: sign::CertifiedKey) -> Self {
+    fn of(certified: sign::CertifiedKey, seed: Seed) -> Self {
         let inner = Arc::new(certified);
-        Self { shown: Arc::new(ArcSwap::new(Arc::clone(&inner))), inner }
+        Self { shown: Arc::new(ArcSwap::new(Arc::clone(&inner))), inner, seed }
     }
 
     /// Staples another OCSP response (DER) from now on, also where clones of this are in use. Empty bytes staple nothing.
@@ -116,7 +123,7 @@ impl CertifiedKey {
     pub fn with_ocsp(&self, response: &[u8]) -> Self {
         let mut inner = sign::CertifiedKey::clone(&self.inner);
         inner.ocsp = (!response.is_empty()).then(|| response.to_vec());
-        Self::of(inner)
+        Self::of(inner, self.seed)
     }
 
     /// What the server's own certificate says.
@@ -130,9 +137,29 @@ impl CertifiedKey {
         self.inner.cert.iter().map(AsRef::as_ref)
     }
 
+    /// What only those know who have the private key.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
     /// What the handshakes of now are made with.
     pub(crate) fn inner(&self) -> Arc<sign::CertifiedKey> {
         self.shown.load_full()
+    }
+}
+
+impl Seed {
+    fn of(key: &PrivateKeyDer<'_>) -> Self {
+        let purpose = hmac::Key::new(hmac::HMAC_SHA256, b"larder session tickets of a cluster");
+        let mut seed = [0; 32];
+        seed.copy_from_slice(hmac::sign(&purpose, key.secret_der()).as_ref());
+        Self(seed)
+    }
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Seed")
     }
 }
 
