@@ -211,13 +211,16 @@ fn context(options: &ServerOptions) -> [u8; 32] {
     context
 }
 
-/// What only those know who have the private keys of a server; the same for all servers without one of their own.
-fn bond(certificates: &[CertifiedKey]) -> [u8; 32] {
+/// What only those know who have the private keys of a server; `None` if connections bring their own.
+fn bond(certificates: &[CertifiedKey]) -> Option<[u8; 32]> {
+    if certificates.is_empty() {
+        return None;
+    }
     let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
     certificates.iter().for_each(|key| digest.update(&key.seed().0));
     let mut bond = [0; 32];
     bond.copy_from_slice(digest.finish().as_ref());
-    bond
+    Some(bond)
 }
 
 /// The certificates of a server, the one that is cheapest to sign with first.

@@ -173,14 +173,14 @@ impl TicketKeys {
         }
     }
 
-    fn seal(&self, session: &[u8], context: &[u8], bond: &[u8]) -> Option<Vec<u8>> {
+    fn seal(&self, session: &[u8], context: &[u8], bond: Option<&[u8; 32]>) -> Option<Vec<u8>> {
         if session.len() > SESSION_BYTES_MAX {
             return None;
         }
         let now = self.clock.now();
         self.rotate(now);
         let keys = self.keys.load();
-        let key = if keys.is_shared { keys.shared.first() } else { keys.own.first() }?;
+        let key = if keys.is_shared && bond.is_some() { keys.shared.first() } else { keys.own.first() }?;
         let now = keys.time(now);
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;
@@ -199,7 +199,7 @@ impl TicketKeys {
         Some(ticket)
     }
 
-    fn open(&self, ticket: &[u8], context: &[u8], bond: &[u8], timeout_seconds: u64) -> Option<Vec<u8>> {
+    fn open(&self, ticket: &[u8], context: &[u8], bond: Option<&[u8; 32]>, timeout_seconds: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
         let (salt, text) = rest.split_first_chunk::<SALT_BYTES>()?;
         let keys = self.keys.load();
@@ -251,10 +251,10 @@ impl TicketKey {
         Self { name, secret: hmac::Key::new(hmac::HMAC_SHA256, secret), made: 0, is_bound: true }
     }
 
-    fn cipher(&self, salt: &[u8; SALT_BYTES], bond: &[u8]) -> Option<LessSafeKey> {
+    fn cipher(&self, salt: &[u8; SALT_BYTES], bond: Option<&[u8; 32]>) -> Option<LessSafeKey> {
         let mut key = hmac::sign(&self.secret, salt);
         if self.is_bound {
-            key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), bond);
+            key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), bond?);
         }
         UnboundKey::new(&AES_256_GCM, key.as_ref()).ok().map(LessSafeKey::new)
     }
@@ -295,8 +295,9 @@ pub(crate) struct TicketView {
     pub(crate) keys: Arc<TicketKeys>,
     pub(crate) context: [u8; 32],
     /// What only those know who have the private keys of the server. The key of a ticket by a shared ticket key is
-    /// HMAC-SHA-256(HMAC-SHA-256(ticket key, salt), bond).
-    pub(crate) bond: [u8; 32],
+    /// HMAC-SHA-256(HMAC-SHA-256(ticket key, salt), bond). Without one, shared keys are not used: who reads them where they
+    /// are stored could take over sessions.
+    pub(crate) bond: Option<[u8; 32]>,
     pub(crate) timeout_seconds: u64,
 }
 
@@ -316,11 +317,11 @@ impl ProducesTickets for TicketView {
     }
 
     fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
-        self.keys.seal(session, &self.context, &self.bond)
+        self.keys.seal(session, &self.context, self.bond.as_ref())
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.keys.open(ticket, &self.context, &self.bond, self.timeout_seconds)
+        self.keys.open(ticket, &self.context, self.bond.as_ref(), self.timeout_seconds)
     }
 }
 
@@ -336,7 +337,7 @@ mod tests {
     }
 
     fn view(keys: &Arc<TicketKeys>, context: u8) -> TicketView {
-        TicketView { keys: keys.clone(), context: [context; 32], bond: [9; 32], timeout_seconds: 300 }
+        TicketView { keys: keys.clone(), context: [context; 32], bond: Some([9; 32]), timeout_seconds: 300 }
     }
 
     #[test]
@@ -355,7 +356,7 @@ mod tests {
     fn keys_rotate_by_the_timeout_where_that_is_shorter() {
         let (time, clock) = clock();
         let keys = TicketKeys::random(2, clock).unwrap();
-        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: [9; 32], timeout_seconds: 2 };
+        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: Some([9; 32]), timeout_seconds: 2 };
         let first = view.encrypt(b"1").unwrap();
         for seconds in 1..=10 {
             time.fetch_add(1, Ordering::Relaxed);
@@ -387,7 +388,7 @@ mod tests {
     fn keys_rotate_by_the_hour_and_old_ones_leave_after_the_timeout() {
         let (time, clock) = clock();
         let keys = TicketKeys::random(7200, clock).unwrap();
-        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: [9; 32], timeout_seconds: 7200 };
+        let view = TicketView { keys: keys.clone(), context: [0; 32], bond: Some([9; 32]), timeout_seconds: 7200 };
         let first = view.encrypt(b"1").unwrap();
         for hour in 1..=10 {
             time.fetch_add(3600, Ordering::Relaxed);
@@ -431,8 +432,11 @@ mod tests {
         assert_eq!(ticket[..16], [2; 16]);
         assert_eq!(view(&other, 1).decrypt(&ticket), Some(b"session".to_vec()));
         assert_eq!(view(&other, 2).decrypt(&ticket), None, "another configuration");
-        let unbound = TicketView { bond: [8; 32], ..view(&other, 1) };
-        assert_eq!(unbound.decrypt(&ticket), None, "the ticket key is not enough: the private key is needed");
+        for bond in [Some([8; 32]), None] {
+            let view = TicketView { bond, ..view(&other, 1) };
+            assert_eq!(view.decrypt(&ticket), None, "the ticket key is not enough: the private key is needed");
+            assert_eq!(view.encrypt(b"own").unwrap()[..16] == [2; 16], bond.is_some(), "without one it is not used");
+        }
         // After a rotation the old key opens, until the ticket expires by the time of all.
         share(0, 1_000_000);
         let next = view(&other, 1).encrypt(b"next").unwrap();
