@@ -33,6 +33,11 @@ pub enum Fault {
     /// The key of the log is something else.
     #[error("holds something else than a stream under \"{0}\": delete that key, or take another \"name=\"")]
     NoStream(String),
+    /// There is no key of session tickets, nor does it take one.
+    #[error(
+        "holds something else than a key of session tickets under \"{0}\": delete that key, or take another \"name=\""
+    )]
+    NoTicketKey(String),
     /// It reads its own data, or waits for its primary.
     #[error("is not ready yet ({0})")]
     NotReady(String),

@@ -41,6 +41,11 @@ impl Keys {
         format!("{}lock:{}:{:032x}", self.prefix, page.zone, page.hash)
     }
 
+    /// The key of the session tickets of a period.
+    pub fn ticket(&self, period: u64) -> String {
+        format!("{}tickets:{period}", self.prefix)
+    }
+
     /// How far a node has read.
     pub fn at(&self, node: &str) -> String {
         format!("{}at:{node}", self.prefix)

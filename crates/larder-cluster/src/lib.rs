@@ -1,4 +1,4 @@
-//! Purges that several larders share, by a stream of a Redis or Valkey.
+//! What several larders share by a Redis or Valkey: purges, by a stream, and keys of session tickets.
 //!
 //! [`Cluster::start`] starts three threads, which have nothing to do with workers. What they need of the outside they are
 //! given: who carries purges out ([`Carrier`]), and a clock that goes on while the machine sleeps.
@@ -7,6 +7,7 @@
 //! a purge here  -> queue -> writer -> XADD -> log -> reader of every node -> Carrier
 //!                    |         `-> known: who has read so far?   `-> at:NODE: as far as this
 //!                    `-> the file larder.unsent, while the server is away
+//! tickets: keys of TLS sessions, see [`Tickets`]
 //! keeper: once a second, when disks have it: the place in the log -> the file larder.place
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! | `nodes`   | hash   | each node, when it was there last, in milliseconds of the server, and its place then |
 //! | `page:ZONE:HASH` | string | a page that all share, as long as it may be used; empty for one that cannot be shared |
 //! | `lock:ZONE:HASH` | string | ten seconds at most: a node fetches that page |
+//! | `tickets:N` | string | the key of the TLS session tickets of a period of the server's time, until they have all expired |
 //! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
 #![forbid(unsafe_code)]
 
@@ -39,6 +41,7 @@ mod settings;
 mod share;
 mod shared;
 mod status;
+mod tickets;
 mod writer;
 
 pub use carrier::{Carrier, Level};
@@ -53,3 +56,4 @@ pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings, Shelf};
 pub use share::{Hear, Lock, Look, Outcome, Share, ShareCounts, Take, Value};
 pub use status::{NodeStatus, Status};
+pub use tickets::{TICKET_PERIOD, TicketRing, TicketSecret, TicketStart, TicketUser, Tickets};

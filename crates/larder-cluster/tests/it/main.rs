@@ -6,3 +6,4 @@ mod nodes;
 mod purges;
 mod servers;
 mod share;
+mod tickets;

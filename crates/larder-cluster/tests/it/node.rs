@@ -194,7 +194,8 @@ pub fn files(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("it is read").file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn clock() -> Duration {
+/// Goes on while the machine sleeps.
+pub fn clock() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
 }
