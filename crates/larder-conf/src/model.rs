@@ -61,7 +61,7 @@ pub use cache::{
     Placement, PlacementRule, PurgeFrom, PurgeRights, Purging, Sitemap, TAG_NAMES, UseStale, Warm,
 };
 pub use charset::{Charset, CharsetMap};
-pub use cluster::{Cluster, ClusterAway, ClusterServer, ClusterShelf};
+pub use cluster::{Cluster, ClusterAway, ClusterServer, ClusterShare, ClusterShelf};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use connection::{ClientConnection, KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus, ErrorPages};

@@ -155,6 +155,8 @@ struct Builder {
     counted_before: AllZones,
     /// The groups by what names them, and those of that configuration.
     groups: HashMap<String, Arc<Group>>,
+    /// What other larders have too.
+    share: model::ClusterShare,
     groups_before: HashMap<String, Arc<Group>>,
 }
 
@@ -216,6 +218,7 @@ impl Builder {
             vcl_groups: vcl::Groups::default(),
             counted_before: AllZones::default(),
             groups: HashMap::new(),
+            share: model::ClusterShare::nothing(),
             groups_before: HashMap::new(),
         }
     }
@@ -465,6 +468,7 @@ impl Builder {
             }
         };
         self.site.caches.cluster = Some(cluster::settings(cluster, ca));
+        self.share = cluster.share;
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {

@@ -222,12 +222,16 @@ impl Carrier for Zones {
     }
 
     fn say(&self, level: Level, line: &str) {
-        let level = match level {
-            Level::Notice => LogLevel::Notice,
-            Level::Warn => LogLevel::Warn,
-            Level::Error => LogLevel::Error,
-        };
-        self.log.lock().write(level, line);
+        self.log.lock().write(log_level(level), line);
+    }
+}
+
+/// How much a line of the cluster matters, as the log says it.
+pub fn log_level(level: Level) -> LogLevel {
+    match level {
+        Level::Notice => LogLevel::Notice,
+        Level::Warn => LogLevel::Warn,
+        Level::Error => LogLevel::Error,
     }
 }
 

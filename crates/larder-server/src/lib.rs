@@ -74,6 +74,7 @@ mod status;
 mod target;
 pub mod tempfile;
 pub mod text;
+mod ticket_sharing;
 pub mod tls;
 pub mod turns;
 mod typed_url;

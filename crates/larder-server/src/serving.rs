@@ -29,6 +29,7 @@ use crate::material::Material;
 use crate::refiller;
 use crate::site::{Site, Vcl};
 use crate::stats::Sums;
+use crate::ticket_sharing::TicketSharing;
 use crate::vsl::{Hub, Settings};
 use crate::worker_thread::{self, Command, Shared};
 
@@ -68,6 +69,7 @@ pub struct Serving {
     shared: Shared,
     main_log: MainLog,
     issuing: Issuing,
+    tickets: TicketSharing,
     lurker: Arc<Lurker>,
     ahead: Arc<Ahead>,
     began: Instant,
@@ -132,6 +134,8 @@ impl Serving {
         keeping.zones.open_disks(&config.http, &main_log, &shared.workers.pressure);
         let (cluster, zones) = (site.caches.cluster.as_ref(), &site.caches.zones);
         shared.workers.sharing.follow(cluster, zones, &main_log, Moment::Start);
+        let tickets = TicketSharing::default();
+        tickets.follow(&site.caches, &main_log);
         shared.workers.pressure.watch(main_log.clone());
         // Before the first client connects, so that it already gets the certificates that were issued earlier.
         let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
@@ -155,7 +159,7 @@ impl Serving {
         let sharing = Arc::clone(&shared.workers.sharing);
         options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone(), sharing);
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
-        Ok(Self { workers, shared, main_log, issuing, lurker, ahead, began, last })
+        Ok(Self { workers, shared, main_log, issuing, tickets, lurker, ahead, began, last })
     }
 
     /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
@@ -167,6 +171,7 @@ impl Serving {
         last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.workers.pressure);
         let (cluster, zones) = (site.caches.cluster.as_ref(), &site.caches.zones);
         self.shared.workers.sharing.follow(cluster, zones, &self.main_log, Moment::Reload);
+        self.tickets.follow(&site.caches, &self.main_log);
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
         refiller::follow(&site, &self.shared.workers.refill);

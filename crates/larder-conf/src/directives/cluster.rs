@@ -7,7 +7,7 @@ use super::{Action, Args, DirectiveInfo, HTTP, ONE, directive};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::HttpParts;
-use crate::model::{At, Cluster, ClusterAway, ClusterServer, ClusterShelf, Secret};
+use crate::model::{At, Cluster, ClusterAway, ClusterServer, ClusterShare, ClusterShelf, Secret};
 use crate::tree::{Directive, Word};
 use crate::values;
 
@@ -17,9 +17,9 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("larder_cluster_share", HTTP, Args::Between(1, 2), Action::Http(shelf)),
 ];
 
-const PARAMETERS: &[&str] = &["name", "node", "sentinel", "ca", "timeout"];
+const PARAMETERS: &[&str] = &["name", "node", "sentinel", "ca", "timeout", "share"];
 
-/// `redis[s]://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DATABASE] [name=] [node=] [sentinel=] [ca=] [timeout=]`.
+/// `redis[s]://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DATABASE] [name=] [node=] [sentinel=] [ca=] [timeout=] [share=]`.
 fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     let mut cluster = Cluster {
         servers: Vec::new(),
@@ -32,6 +32,7 @@ fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         name: "larder".to_owned(),
         node: own_name(&cx.options.hostname),
         timeout: Duration::from_secs(1),
+        share: ClusterShare::default(),
         away: ClusterAway::default(),
         shelf: None,
         span: d.span(),
@@ -50,6 +51,7 @@ fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
                 let time = values::time(value).filter(|time| *time <= TIMEOUT_MAX);
                 cluster.timeout = time.ok_or_else(|| d.invalid_parameter_value(word, "a time of 60s at most"))?;
             }
+            "share" => cluster.share = share(d, word, value)?,
             _ => return Err(d.unknown_parameter(word, PARAMETERS)),
         }
     }
@@ -61,6 +63,21 @@ fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     }
     http.cluster = Some(cluster);
     Ok(())
+}
+
+/// `off`, or words with commas between.
+fn share(d: &Directive, word: &Word, value: &str) -> Outcome<ClusterShare> {
+    let mut share = ClusterShare::nothing();
+    if value == "off" {
+        return Ok(share);
+    }
+    for what in value.split(',') {
+        match what {
+            "tickets" => share.tickets = true,
+            _ => return Err(d.invalid_parameter_value(word, "\"tickets\" or \"off\"")),
+        }
+    }
+    Ok(share)
 }
 
 /// Reads the address. No message repeats it, as it may have a password.

@@ -29,6 +29,8 @@ pub struct Cluster {
     pub node: String,
     /// `timeout=`: how long a purge waits until all nodes know it, a second unless told.
     pub timeout: Duration,
+    /// `share=`: what nodes share beside purges.
+    pub share: ClusterShare,
     /// `larder_cluster_away`.
     pub away: ClusterAway,
     /// `larder_cluster_share`; `None` for `off`.
@@ -44,6 +46,26 @@ pub struct ClusterServer {
     pub host: String,
     /// Its port.
     pub port: u16,
+}
+
+/// `share=`: what nodes share beside purges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterShare {
+    /// `tickets`: the keys of TLS session tickets.
+    pub tickets: bool,
+}
+
+impl ClusterShare {
+    /// `off`.
+    pub const fn nothing() -> Self {
+        Self { tickets: false }
+    }
+}
+
+impl Default for ClusterShare {
+    fn default() -> Self {
+        Self { tickets: true }
+    }
 }
 
 /// `larder_cluster_away`: what pages may do that were stored before the server was lost.

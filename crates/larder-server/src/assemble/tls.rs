@@ -378,7 +378,8 @@ fn session_cache(
 /// How many sessions `builtin` keeps by default, as OpenSSL.
 const BUILTIN_SESSIONS: u64 = 20_480;
 
-/// The keys of tickets: from files, or random ones that all servers share and that survive a reload.
+/// The keys of tickets: from files, or random ones that all servers share and that survive a reload. Of a cluster, too, if it
+/// shares them.
 #[allow(clippy::option_option, reason = "the outer one is whether all is well")]
 fn tickets(
     builder: &mut Builder,
@@ -399,6 +400,9 @@ fn tickets(
                     return None;
                 }
             }
+        }
+        if builder.share.tickets {
+            builder.site.caches.shared_tickets.clone_from(&keeping.tickets);
         }
         return Some(keeping.tickets.clone());
     };

@@ -13,6 +13,7 @@ use larder_conf::{Lines, Span};
 use larder_http::Time;
 use larder_origin::Group;
 use larder_origin::gate::GateStatus;
+use larder_tls::TicketKeys;
 
 use crate::acme::Plan;
 use crate::counts::AllZones;
@@ -206,6 +207,8 @@ pub struct Caches {
     pub profiles: Vec<Arc<Profile>>,
     /// `larder_cluster`.
     pub cluster: Option<Settings>,
+    /// The keys of session tickets that `larder_cluster` shares.
+    pub shared_tickets: Option<Arc<TicketKeys>>,
     /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
     pub lurker_age: Option<Duration>,
 }

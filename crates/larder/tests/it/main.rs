@@ -13,10 +13,10 @@ mod cache_status;
 mod cache_tool;
 mod certbot;
 mod cluster;
-
 mod cluster_parents;
 mod cluster_share;
 mod cluster_status;
+mod cluster_tickets;
 mod compression;
 mod config;
 mod dashboard;
