@@ -24,6 +24,15 @@ pub struct PageName {
     pub hash: u128,
 }
 
+/// What is limited.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LimitName {
+    /// The zone of the limit.
+    pub zone: Arc<str>,
+    /// A hash of who is limited.
+    pub hash: u128,
+}
+
 impl Keys {
     /// Those of the cluster of this name.
     pub fn of(name: &str) -> Self {
@@ -44,6 +53,11 @@ impl Keys {
     /// The key of the session tickets of a period.
     pub fn ticket(&self, period: u64) -> String {
         format!("{}tickets:{period}", self.prefix)
+    }
+
+    /// How much was let through.
+    pub fn limit(&self, name: &LimitName) -> String {
+        format!("{}limits:{}:{:032x}", self.prefix, name.zone, name.hash)
     }
 
     /// How far a node has read.

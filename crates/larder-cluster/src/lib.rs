@@ -1,4 +1,4 @@
-//! What several larders share by a Redis or Valkey: purges, by a stream, and keys of session tickets.
+//! What several larders share by a Redis or Valkey: purges, by a stream, keys of session tickets, and what limits count.
 //!
 //! [`Cluster::start`] starts three threads, which have nothing to do with workers. What they need of the outside they are
 //! given: who carries purges out ([`Carrier`]), and a clock that goes on while the machine sleeps.
@@ -7,7 +7,7 @@
 //! a purge here  -> queue -> writer -> XADD -> log -> reader of every node -> Carrier
 //!                    |         `-> known: who has read so far?   `-> at:NODE: as far as this
 //!                    `-> the file larder.unsent, while the server is away
-//! tickets: keys of TLS sessions, see [`Tickets`]
+//! tickets: keys of TLS sessions, see [`Tickets`]; limits: see [`Limits`]
 //! keeper: once a second, when disks have it: the place in the log -> the file larder.place
 //! ```
 //!
@@ -21,6 +21,7 @@
 //! | `page:ZONE:HASH` | string | a page that all share, as long as it may be used; empty for one that cannot be shared |
 //! | `lock:ZONE:HASH` | string | ten seconds at most: a node fetches that page |
 //! | `tickets:N` | string | the key of the TLS session tickets of a period of the server's time, until they have all expired |
+//! | `limits:ZONE:HASH` | string | how many requests were let through, until the bucket of `limit_req` is empty |
 //! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod keeper;
 mod keys;
 mod known;
 mod lag;
+mod limits;
 mod link;
 mod nodes;
 mod place;
@@ -48,9 +50,10 @@ pub use carrier::{Carrier, Level};
 pub use cluster::{Cluster, Start};
 pub use contact::Trust;
 pub use fault::Fault;
-pub use keys::PageName;
+pub use keys::{LimitName, PageName};
 pub use known::Known;
 pub use lag::Lag;
+pub use limits::{Counted, LimitUser, Limits, Others};
 pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings, Shelf};

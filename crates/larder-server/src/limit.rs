@@ -26,6 +26,12 @@ const REQ_STATE_BYTES: usize = 80;
 const CONN_STATE_BYTES: usize = 36;
 /// How old a state must be before it may be forgotten, if it would let a request through at once.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// A zone with a rate above a request a second does not tell of a request that comes after so many could have: who asks a machine
+/// for less than a sixteenth of the rate.
+const QUIET_MILLI: i128 = 16_000;
+const TOLD_RATE_MILLI_MAX: u64 = 1000;
+/// Of how many keys a shard tells at once.
+const TOLD_KEYS_MAX: usize = 1024;
 /// How many such states one new key removes.
 const FORGET_AT_ONCE: usize = 2;
 
@@ -74,7 +80,12 @@ impl Outcomes {
 struct ReqShard {
     states: Lru<ReqState>,
     bytes: usize,
+    /// What was let through since other machines were told; `None` if they are told nothing.
+    tally: Option<Tally>,
 }
+
+/// How many requests of each key.
+type Tally = HashMap<Arc<[u8]>, u64>;
 
 /// A leaking bucket.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +169,7 @@ impl LimitReqZone {
         let mut shard = self.shard(key).lock();
         let Some(state) = shard.states.touch(key) else {
             shard.insert(self, key, now);
+            shard.tell(self, key, i64::MAX);
             return Ok(0);
         };
         let (excess, passed) = self.leak(state, now);
@@ -168,7 +180,49 @@ impl LimitReqZone {
         if passed != 0 {
             state.last = now;
         }
+        shard.tell(self, key, passed);
         Ok(excess)
+    }
+
+    /// Whether what is let through is counted for other machines, from now on.
+    pub fn share(&self, is_shared: bool) {
+        for shard in &self.shards {
+            shard.lock().tally = is_shared.then(Tally::default);
+        }
+    }
+
+    /// What was let through since this was asked last, if that is counted: keys, and how many requests of each.
+    pub fn take_told(&self) -> impl Iterator<Item = (Arc<[u8]>, u64)> {
+        self.shards.iter().filter_map(|shard| shard.lock().tally.as_mut().map(std::mem::take)).flatten()
+    }
+
+    /// Adds so many requests of other machines to the bucket of `key`, which then holds `least` thousandths at least.
+    /// Returns how long it needs to be empty; `None` if there is no bucket.
+    pub fn add_others(&self, key: &[u8], requests: u64, least: u64, now: Time) -> Option<Duration> {
+        let signed = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        let mut shard = self.shard(key).lock();
+        let state = shard.states.touch(key)?;
+        // As if they had come with the last one of this machine: what the bucket leaked since is theirs, too.
+        state.excess = state.excess.saturating_add(signed(requests.saturating_mul(1000)));
+        // A bucket's contents are without the last request, see `leak`.
+        let (mut held, _) = self.leak(state, now);
+        if held < signed(least) {
+            held = signed(least);
+            *state = ReqState { excess: held.saturating_sub(1000), last: now };
+        }
+        Some(Duration::from_millis(held.unsigned_abs().saturating_mul(1000) / self.rate_milli))
+    }
+
+    /// How many thousandths leak in this time.
+    pub fn leaks(&self, time: Duration) -> u64 {
+        let leaked = u128::from(self.rate_milli) * time.as_millis() / 1000;
+        u64::try_from(leaked).unwrap_or(u64::MAX)
+    }
+
+    /// Whether other machines are told of a request that comes so many milliseconds after the last one of its key.
+    fn is_told(&self, passed: i64) -> bool {
+        let leaked = i128::from(self.rate_milli) * i128::from(passed) / 1000;
+        self.rate_milli <= TOLD_RATE_MILLI_MAX || leaked < QUIET_MILLI
     }
 
     /// What the bucket of `key` would hold with one more request; 0 if there is no bucket.
@@ -188,6 +242,16 @@ impl LimitReqZone {
 }
 
 impl ReqShard {
+    /// Counts a request for other machines, if they are told, that comes so many milliseconds after the last one of its key.
+    fn tell(&mut self, zone: &LimitReqZone, key: &[u8], passed: i64) {
+        let Some(tally) = self.tally.as_mut().filter(|_| zone.is_told(passed)) else { return };
+        if let Some(count) = tally.get_mut(key) {
+            *count += 1;
+        } else if tally.len() < TOLD_KEYS_MAX {
+            tally.insert(key.into(), 1);
+        }
+    }
+
     fn insert(&mut self, zone: &LimitReqZone, key: &[u8], now: Time) {
         for _ in 0..FORGET_AT_ONCE {
             match self.states.oldest() {
@@ -463,6 +527,58 @@ mod tests {
         let nobody = LimitReq { zone: &slow, key: b"", burst: 0, delay: None };
         assert_eq!(limit_req(&[nobody], Time(0)), ReqVerdict::Unlimited);
         assert_eq!(limit_req(&[], Time(0)), ReqVerdict::Unlimited);
+    }
+
+    #[test]
+    fn what_others_let_through_fills_the_bucket() {
+        let zone = LimitReqZone::new(ZONE_BYTES, 2000);
+        assert_eq!(zone.add_others(b"k", 1, 0, Time(0)), None, "no bucket");
+        let add = |millis| zone.add(b"k", 9000, Time(millis));
+        assert_eq!((add(0), add(0)), (Ok(0), Ok(1000)));
+        // Two of here and three of others, two a second: the last one has gone after 2.5 seconds.
+        assert_eq!(zone.add_others(b"k", 3, 0, Time(0)), Some(Duration::from_millis(2500)));
+        assert_eq!(add(500), Ok(4000));
+        for (least, held_ms) in [(4000, 2500), (5000, 2500), (9000, 4500)] {
+            assert_eq!(zone.add_others(b"k", 0, least, Time(500)), Some(Duration::from_millis(held_ms)), "{least}");
+        }
+        assert_eq!((add(500), add(500)), (Ok(9000), Err(10_000)));
+        // Others who came while the bucket was empty here have leaked with it.
+        assert_eq!(zone.add_others(b"k", 2, 0, Time(10_000)), Some(Duration::ZERO));
+        assert_eq!(zone.leaks(Duration::from_millis(1500)), 3000);
+    }
+
+    #[test]
+    fn a_zone_tells_what_it_let_through_if_it_is_to_and_of_no_quiet_client() {
+        let told = |rate_milli, is_shared: bool, at: &[u64]| {
+            let zone = LimitReqZone::new(ZONE_BYTES, rate_milli);
+            zone.share(is_shared);
+            for millis in at {
+                let _ = zone.add(b"k", 1000, Time(*millis));
+            }
+            let told: Vec<u64> = zone.take_told().map(|(_, count)| count).collect();
+            assert_eq!(zone.take_told().count(), 0, "it is told once");
+            told
+        };
+        for (rate_milli, is_shared, at, expected) in [
+            (1000, false, &[0, 0][..], &[][..]),
+            (1000, true, &[0, 0, 0, 0], &[2]),
+            (1000, true, &[0, 60_000], &[2]),
+            (1001, true, &[0], &[]),
+            (1001, true, &[0, 0], &[1]),
+            (10_000, true, &[0, 1600, 3200], &[]),
+            (10_000, true, &[0, 1599, 3198], &[2]),
+        ] {
+            assert_eq!(told(rate_milli, is_shared, at), expected, "{rate_milli} {is_shared} {at:?}");
+        }
+        let zone = LimitReqZone::new(128 * 1024, 1);
+        zone.share(true);
+        for n in 0..2 * TOLD_KEYS_MAX {
+            let _ = zone.add(&n.to_be_bytes(), 0, Time(0));
+        }
+        assert_eq!(zone.take_told().count(), TOLD_KEYS_MAX);
+        zone.share(false);
+        let _ = zone.add(b"k", 0, Time(0));
+        assert_eq!(zone.take_told().count(), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Nodes of a cluster, with a real redis-server.
 
 mod faults;
+mod limits;
 mod node;
 mod nodes;
 mod purges;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use larder_cluster::{Level, TicketRing, TicketSecret, TicketStart, TicketUser, Tickets};
+use larder_cluster::{Level, Settings, TicketRing, TicketSecret, TicketStart, TicketUser, Tickets};
 use larder_testkit::{PATIENCE, Redis};
 use parking_lot::{Condvar, Mutex};
 
@@ -67,13 +67,12 @@ impl TicketUser for User {
 
 impl End {
     fn of(redis: &Redis, period: Duration) -> Self {
+        Self::with(settings(redis, "a"), period)
+    }
+
+    fn with(settings: Settings, period: Duration) -> Self {
         let user = Arc::new(User::default());
-        let start = TicketStart {
-            settings: settings(redis, "a"),
-            user: Arc::clone(&user) as Arc<dyn TicketUser>,
-            clock,
-            period,
-        };
+        let start = TicketStart { settings, user: Arc::clone(&user) as Arc<dyn TicketUser>, clock, period };
         Self { tickets: Tickets::start(start).unwrap(), user }
     }
 
@@ -124,6 +123,16 @@ fn all_nodes_have_the_same_key_and_the_next_one() {
     let left: u64 = redis.ask(&["PTTL", &key(number)])[0].parse().unwrap();
     let expected = ((number + 1) * LONG.as_secs() - time + 300) * 1000;
     assert!(left <= expected && left > expected - 60_000, "{left} {expected}");
+}
+
+#[test]
+fn a_user_with_the_rights_of_the_manual_may_do_it() {
+    let rights =
+        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time";
+    let redis = Redis::start(&[rights]);
+    let (user, password) = (Some("shop".to_owned()), Some("secret".to_owned()));
+    let end = End::with(Settings { user, password, ..settings(&redis, "a") }, LONG);
+    assert_eq!(end.shared().lines, Vec::<String>::new());
 }
 
 #[test]
