@@ -469,6 +469,7 @@ impl Builder {
         };
         self.site.caches.cluster = Some(cluster::settings(cluster, ca));
         self.share = cluster.share;
+        self.site.caches.shares_limits = cluster.share.limits;
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {

@@ -31,6 +31,7 @@ pub mod fuzzing;
 pub mod geo;
 mod handshake;
 pub mod limit;
+mod limit_sharing;
 pub mod listen;
 pub mod local;
 mod locations;

@@ -22,6 +22,7 @@ use crate::bans;
 use crate::clock;
 use crate::cluster::Moment;
 use crate::explain;
+use crate::limit_sharing::LimitSharing;
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::lurker::Lurker;
@@ -70,6 +71,7 @@ pub struct Serving {
     main_log: MainLog,
     issuing: Issuing,
     tickets: TicketSharing,
+    limits: LimitSharing,
     lurker: Arc<Lurker>,
     ahead: Arc<Ahead>,
     began: Instant,
@@ -136,6 +138,8 @@ impl Serving {
         shared.workers.sharing.follow(cluster, zones, &main_log, Moment::Start);
         let tickets = TicketSharing::default();
         tickets.follow(&site.caches, &main_log);
+        let limits = LimitSharing::default();
+        limits.follow(&site, &main_log);
         shared.workers.pressure.watch(main_log.clone());
         // Before the first client connects, so that it already gets the certificates that were issued earlier.
         let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
@@ -159,7 +163,7 @@ impl Serving {
         let sharing = Arc::clone(&shared.workers.sharing);
         options.desk.follow(workers.iter().map(|(sender, _)| sender.clone()).collect(), main_log.clone(), sharing);
         let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
-        Ok(Self { workers, shared, main_log, issuing, tickets, lurker, ahead, began, last })
+        Ok(Self { workers, shared, main_log, issuing, tickets, limits, lurker, ahead, began, last })
     }
 
     /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
@@ -172,6 +176,7 @@ impl Serving {
         let (cluster, zones) = (site.caches.cluster.as_ref(), &site.caches.zones);
         self.shared.workers.sharing.follow(cluster, zones, &self.main_log, Moment::Reload);
         self.tickets.follow(&site.caches, &self.main_log);
+        self.limits.follow(&site, &self.main_log);
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
         refiller::follow(&site, &self.shared.workers.refill);

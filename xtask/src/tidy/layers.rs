@@ -107,6 +107,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "ahead",
                 "ask",
                 "assemble",
+                "limit_sharing",
                 "listen",
                 "lurker",
                 "refiller",

@@ -74,7 +74,18 @@ fn share(d: &Directive, word: &Word, value: &str) -> Outcome<ClusterShare> {
     for what in value.split(',') {
         match what {
             "tickets" => share.tickets = true,
-            _ => return Err(d.invalid_parameter_value(word, "\"tickets\" or \"off\"")),
+            "limits" => share.limits = true,
+            "acme" => {
+                return Err(Diagnostic::error("\"larder_cluster\" does not share certificates of \"larder_acme\"")
+                    .at(word.span)
+                    .help(
+                        "order them on one machine, copy them to the others, and name the files in \"ssl_certificate\"",
+                    ));
+            }
+            _ => {
+                let expected = "\"off\", \"tickets\", \"limits\" or \"tickets,limits\"";
+                return Err(d.invalid_parameter_value(word, expected));
+            }
         }
     }
     Ok(share)

@@ -53,18 +53,20 @@ pub struct ClusterServer {
 pub struct ClusterShare {
     /// `tickets`: the keys of TLS session tickets.
     pub tickets: bool,
+    /// `limits`: what `limit_req` counts.
+    pub limits: bool,
 }
 
 impl ClusterShare {
     /// `off`.
     pub const fn nothing() -> Self {
-        Self { tickets: false }
+        Self { tickets: false, limits: false }
     }
 }
 
 impl Default for ClusterShare {
     fn default() -> Self {
-        Self { tickets: true }
+        Self { tickets: true, limits: false }
     }
 }
 

@@ -209,6 +209,8 @@ pub struct Caches {
     pub cluster: Option<Settings>,
     /// The keys of session tickets that `larder_cluster` shares.
     pub shared_tickets: Option<Arc<TicketKeys>>,
+    /// Whether `larder_cluster` shares the counts of `limit_req`.
+    pub shares_limits: bool,
     /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
     pub lurker_age: Option<Duration>,
 }
