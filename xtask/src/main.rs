@@ -1,5 +1,6 @@
 //! The project's own tools, run as `cargo xtask NAME`.
 
+mod clock;
 mod dist;
 mod fuzz;
 mod load;

@@ -5,6 +5,7 @@
 mod bans;
 mod busy;
 mod certificate;
+mod cluster;
 pub mod configuration;
 mod contender;
 mod fetch;
@@ -123,6 +124,10 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     }
     if options.servers.iter().copied().any(Kind::is_current) && options.programs.larder.is_none() {
         options.programs.larder = Some(build(root)?);
+    }
+    if options.scenario == Scenario::Cluster {
+        let larder = Kind::Larder.program(&options.programs)?;
+        return cluster::measure(&options, &larder);
     }
     stay_on(options.generator_cpu)?;
     let origin = if options.source() == Source::Origin {

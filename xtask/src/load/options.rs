@@ -35,6 +35,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           gate       php-fpm with 4 children and 1,000 visitors: what they get, and how
                                      long cached pages take meanwhile
                           file       static files
+                          cluster    five larders and a Redis: visitors and 200 purges a second while nodes and the
+                                     Redis fail; no answer may be older than what is purged
                           vcl        hits on HTML through the VCL of a shop, compressed
                           esi        hits on HTML with ten includes by ESI
                           esi-gzip   the same, compressed
@@ -62,11 +64,17 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                         8; 64 for close, pass and file; 1,000 for gate)
   --server-cpu N        the CPU of the server that is measured (default: 0)
   --generator-cpu N     the CPU of wrk, the origin and php-fpm (default: 1)
+  --seconds N           how long the scenario cluster takes, 40 or more (default: 60)
+  --away WORD           its larder_cluster_away: serve (default) or bypass
+  --behind              then measures as well how long a node takes for 100,000 purges that it has missed
   --out FILE            where the numbers go as JSON (default: target/load.json)
 ";
 
 /// No more connections than this: one source address has about 28,000 ports.
 const CONNECTIONS_MAX: usize = 20_000;
+
+/// The scenario `cluster` needs as long, so that a node that is away is named as such: that takes four seconds.
+const SECONDS_MIN: u64 = 40;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,8 +120,42 @@ pub struct Options {
     pub server_cpu: usize,
     /// Where the generator runs.
     pub generator_cpu: usize,
+    /// How long the scenario `cluster` takes.
+    pub seconds: u64,
+    /// What its nodes do while the server is away.
+    pub away: Away,
+    /// Whether it measures how long a node takes for what it has missed.
+    pub behind: bool,
     /// Where the JSON goes.
     pub out: PathBuf,
+}
+
+/// What the nodes of a cluster do while its server is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Away {
+    /// They use what they have stored.
+    Serve,
+    /// They use nothing that is stored.
+    Bypass,
+}
+
+impl Away {
+    /// As in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Away::Serve => "serve",
+            Away::Bypass => "bypass",
+        }
+    }
+}
+
+impl FromStr for Away {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Away, String> {
+        let found = [Away::Serve, Away::Bypass].into_iter().find(|away| away.word() == word);
+        found.ok_or_else(|| format!("`{word}` is neither serve nor bypass"))
+    }
 }
 
 impl Options {
@@ -134,6 +176,9 @@ impl Options {
             connections: 0,
             server_cpu: 0,
             generator_cpu: 1,
+            seconds: 60,
+            away: Away::Serve,
+            behind: false,
             out: PathBuf::from("target/load.json"),
         };
         let mut parser = lexopt::Parser::from_args(arguments);
@@ -158,6 +203,9 @@ impl Options {
                 Long("connections") => options.connections = number(&mut parser, 1, CONNECTIONS_MAX)?,
                 Long("server-cpu") => options.server_cpu = cpu(&mut parser)?,
                 Long("generator-cpu") => options.generator_cpu = cpu(&mut parser)?,
+                Long("seconds") => options.seconds = number(&mut parser, SECONDS_MIN, 86_400)?,
+                Long("away") => options.away = one(&mut parser)?,
+                Long("behind") => options.behind = true,
                 Long("out") => options.out = PathBuf::from(parser.value().map_err(usage)?),
                 _ => return Err(usage(argument.unexpected())),
             }
@@ -236,7 +284,8 @@ impl Options {
             | Scenario::Close
             | Scenario::Vcl
             | Scenario::Esi
-            | Scenario::EsiGzip => Source::Cache,
+            | Scenario::EsiGzip
+            | Scenario::Cluster => Source::Cache,
             Scenario::Pass => Source::Origin,
             Scenario::Php => Source::Php { keeps: true },
             Scenario::PhpNew => Source::Php { keeps: false },

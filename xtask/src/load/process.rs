@@ -43,6 +43,11 @@ impl Process {
         tree(self.child.id(), &parents())
     }
 
+    /// Sends a signal to all its processes.
+    pub fn signal(&self, signal: Signal) {
+        self.signal_all(&self.pids(), signal);
+    }
+
     /// The threads of all its processes, each with its name.
     pub fn threads(&self) -> Vec<(u32, String)> {
         let tasks = self.pids().into_iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());

@@ -43,6 +43,8 @@ pub enum Scenario {
     Esi,
     /// The same for clients that accept gzip.
     EsiGzip,
+    /// Several larders whose purges are shared, while nodes and the server between them fail.
+    Cluster,
 }
 
 /// How visitors reach a server.
@@ -92,7 +94,7 @@ impl Front {
 
 impl Scenario {
     /// All there are.
-    pub const ALL: [Scenario; 17] = [
+    pub const ALL: [Scenario; 18] = [
         Scenario::Plain,
         Scenario::Tls,
         Scenario::Handshake,
@@ -110,6 +112,7 @@ impl Scenario {
         Scenario::Vcl,
         Scenario::Esi,
         Scenario::EsiGzip,
+        Scenario::Cluster,
     ];
 
     /// As on the command line and in tables.
@@ -132,6 +135,7 @@ impl Scenario {
             Scenario::Vcl => "vcl",
             Scenario::Esi => "esi",
             Scenario::EsiGzip => "esi-gzip",
+            Scenario::Cluster => "cluster",
         }
     }
 
@@ -155,6 +159,7 @@ impl Scenario {
             Scenario::Vcl => "hits on HTML through the VCL of a shop for clients that accept gzip",
             Scenario::Esi => "hits on a page with ten includes by ESI",
             Scenario::EsiGzip => "hits on a page with ten includes by ESI for clients that accept gzip",
+            Scenario::Cluster => "visitors of five nodes while 200 times a second pages are purged",
         }
     }
 
@@ -171,7 +176,8 @@ impl Scenario {
             | Scenario::File
             | Scenario::Vcl
             | Scenario::Esi
-            | Scenario::EsiGzip => Front::Clear,
+            | Scenario::EsiGzip
+            | Scenario::Cluster => Front::Clear,
             Scenario::H2 => Front::ClearH2,
             Scenario::Tls | Scenario::Handshake | Scenario::Resumed | Scenario::Stall => Front::Tls,
             Scenario::H2Tls => Front::TlsH2,
@@ -190,6 +196,7 @@ impl Scenario {
             Scenario::Php | Scenario::PhpNew | Scenario::Gate => &[HELLO_BYTES],
             Scenario::File => &[10 * 1024, 1024 * 1024],
             Scenario::Gzip | Scenario::Esi | Scenario::EsiGzip => &[40 * 1024],
+            Scenario::Cluster => &[2 * 1024],
         }
     }
 
@@ -206,7 +213,8 @@ impl Scenario {
             | Scenario::Stall
             | Scenario::Vcl
             | Scenario::Esi
-            | Scenario::EsiGzip => 50,
+            | Scenario::EsiGzip
+            | Scenario::Cluster => 50,
             Scenario::Close | Scenario::Pass | Scenario::File => 64,
             Scenario::Php | Scenario::PhpNew => 4,
             Scenario::Gate => 1000,
@@ -221,6 +229,8 @@ impl Scenario {
             &[Kind::Varnish, Kind::LarderTuned, Kind::LarderVcl, Kind::LarderVclDirector, Kind::LarderVclAcl]
         } else if self == Scenario::Gate {
             &[Kind::Nginx, Kind::Larder]
+        } else if self == Scenario::Cluster {
+            &[Kind::Larder]
         } else if self.is_by_cache() && self != Scenario::Close {
             &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder]
         } else {
@@ -235,7 +245,7 @@ impl Scenario {
 
     /// Whether answers come from the servers' caches.
     pub fn is_by_cache(self) -> bool {
-        !matches!(self, Scenario::Pass | Scenario::File | Scenario::Gate) && !self.is_by_php()
+        !matches!(self, Scenario::Pass | Scenario::File | Scenario::Gate | Scenario::Cluster) && !self.is_by_php()
     }
 
     /// Whether answers come from PHP.
@@ -278,7 +288,8 @@ impl Scenario {
             | Scenario::Stall
             | Scenario::Close
             | Scenario::Pass
-            | Scenario::File => Page::Plain(bytes),
+            | Scenario::File
+            | Scenario::Cluster => Page::Plain(bytes),
         }
     }
 

@@ -71,7 +71,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
         &[],
     ),
     ("larder-fuzz-targets", &["larder-fuzz"], &[]),
-    ("xtask", &["larder-store"], &[]),
+    ("xtask", &["larder-cluster", "larder-store", "larder-testkit"], &[]),
 ];
 
 /// Checks one crate's `Cargo.toml`.
