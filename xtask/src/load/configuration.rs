@@ -81,6 +81,8 @@ pub struct Site<'a> {
     pub port: u16,
     /// Where its php-fpm listens, if it has one.
     pub php_port: u16,
+    /// Where its Redis listens, if it has one.
+    pub redis_port: u16,
     /// What all servers have in common.
     pub setup: &'a Setup<'a>,
 }
@@ -125,6 +127,10 @@ impl Site<'_> {
             Kind::Nginx | Kind::Larder | Kind::LarderOld => ("nginx.conf", self.nginx_conf(&self.stock(), "")?),
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
+            }
+            Kind::LarderCluster => {
+                let settings = format!("{TUNED}\n    larder_cluster redis://127.0.0.1:{} name=load;", self.redis_port);
+                ("nginx.conf", self.nginx_conf(&settings, TUNED_UPSTREAM)?)
             }
             Kind::LarderZones => ("nginx.conf", with_zones(&self.nginx_conf(TUNED, TUNED_UPSTREAM)?)),
             _ => ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing))),

@@ -12,6 +12,7 @@ use super::scenario::Front;
 use super::undo::{Undo, quoted};
 use super::{LoadError, cannot, fetch};
 use flate2::read::MultiGzDecoder;
+use larder_testkit::Redis;
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -31,6 +32,7 @@ pub struct Contender {
     /// Its processes.
     pub process: Process,
     _php: Option<Php>,
+    _redis: Option<Redis>,
     /// What it says of its version, and where it is, one line.
     pub version: String,
     /// How visitors reach it.
@@ -66,7 +68,14 @@ impl Contender {
                 None
             }
         };
-        let site = Site { folder: folder.path(), port, php_port: php.as_ref().map_or(0, Php::port), setup };
+        let redis = (kind == Kind::LarderCluster).then(|| Redis::start(&[]));
+        let site = Site {
+            folder: folder.path(),
+            port,
+            php_port: php.as_ref().map_or(0, Php::port),
+            redis_port: redis.as_ref().map_or(0, Redis::port),
+            setup,
+        };
 
         let program = kind.program(&setup.programs)?;
         let log = fs::File::create(folder.path().join("output.log")).map_err(cannot("make a log"))?;
@@ -90,6 +99,7 @@ impl Contender {
             kind,
             process,
             _php: php,
+            _redis: redis,
             version,
             front,
             quick,

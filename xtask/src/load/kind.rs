@@ -21,6 +21,8 @@ pub enum Kind {
     LarderTuned,
     /// The same as `LarderTuned`, but that server and location have a `status_zone`.
     LarderZones,
+    /// The same as `LarderTuned`, but that it is a node of a cluster, with a Redis of its own.
+    LarderCluster,
     /// Another build of larder, with the very file of `Nginx`.
     LarderOld,
     /// Another build of larder, with the very file of `NginxTuned`.
@@ -40,13 +42,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 15] = [
         Kind::Nginx,
         Kind::NginxTuned,
         Kind::Varnish,
         Kind::Larder,
         Kind::LarderTuned,
         Kind::LarderZones,
+        Kind::LarderCluster,
         Kind::LarderOld,
         Kind::LarderOldTuned,
         Kind::LarderVcl,
@@ -66,6 +69,7 @@ impl Kind {
             Kind::Larder => "larder",
             Kind::LarderTuned => "larder-tuned",
             Kind::LarderZones => "larder-zones",
+            Kind::LarderCluster => "larder-cluster",
             Kind::LarderOld => "larder-old",
             Kind::LarderOldTuned => "larder-old-tuned",
             Kind::LarderVcl => "larder-vcl",
@@ -108,7 +112,7 @@ impl Kind {
             Kind::LarderVclDirector => Some(Extra::Director),
             Kind::LarderVclAcl => Some(Extra::Acl),
             Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => None,
-            Kind::LarderZones | Kind::LarderOld | Kind::LarderOldTuned => None,
+            Kind::LarderZones | Kind::LarderCluster | Kind::LarderOld | Kind::LarderOldTuned => None,
         }
     }
 

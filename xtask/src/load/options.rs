@@ -51,8 +51,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --old PATH            another build of larder, as larder-old and larder-old-tuned
   --vcl FILE            the VCL of the scenario vcl, with Magento's marks, such as /* {{ port }} */, for what a site
                         fills in (default: one of ours)
-  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-zones, larder-old,
-                        larder-old-tuned, and for vcl larder-vcl, larder-vcl-director, larder-vcl-acl,
+  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-zones, larder-cluster
+                        (larder-tuned as a node), larder-old, larder-old-tuned, and for vcl larder-vcl, larder-vcl-director, larder-vcl-acl,
                         larder-vcl-log (its log is kept), larder-vcl-bans (10,000 stand), larder-old-vcl, for esi and esi-gzip larder-vcl,
                         larder-old-vcl;
                         ratios are to the first. Default: the first four, or without varnish the first five
@@ -66,7 +66,7 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --generator-cpu N     the CPU of wrk, the origin and php-fpm (default: 1)
   --seconds N           how long the scenario cluster takes, 40 or more (default: 60)
   --away WORD           its larder_cluster_away: serve (default) or bypass
-  --behind              then measures as well how long a node takes for 100,000 purges that it has missed
+  --behind              measures instead how long a node takes for 100,000 purges that it has missed
   --out FILE            where the numbers go as JSON (default: target/load.json)
 ";
 

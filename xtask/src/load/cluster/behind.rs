@@ -47,6 +47,7 @@ pub fn measure(node: &Node, teller: &Teller, kind: usize) -> Result<Took, LoadEr
         start(node)?
     };
     let mut asker = Asker::new(node.address());
+    fill(&mut asker, node)?;
     let before = carried(&mut asker, node)?;
     node.pause(true);
     teller.tell(kind, 0)?;
@@ -59,9 +60,21 @@ pub fn measure(node: &Node, teller: &Teller, kind: usize) -> Result<Took, LoadEr
         sleep(Duration::from_millis(5));
     }
     let paused = began.elapsed();
+    fill(&mut asker, node)?;
     node.stop()?;
     teller.tell(kind, MISSED)?;
     Ok(Took { paused, off: start(node)?, off_in_vain })
+}
+
+/// Has a node store all pages.
+fn fill(asker: &mut Asker, node: &Node) -> Result<(), LoadError> {
+    for page in 0..PAGES {
+        let answer = asker.get(&pages::path(page)).map_err(cannot("fill a node"))?;
+        if answer.status != 200 {
+            return Err(node.fault(format!("has status {} for a page", answer.status)));
+        }
+    }
+    Ok(())
 }
 
 /// Starts a node, and says how long it takes until it uses what it has stored.
@@ -113,6 +126,7 @@ impl Teller {
             node: "teller".into(),
             timeout: Duration::from_secs(1),
             away: Away::Serve,
+            share: None,
         };
         let start = Start {
             settings,
@@ -168,6 +182,8 @@ impl Carrier for Nobody {
     fn keep(&self, _: &Place) -> bool {
         true
     }
+
+    fn note(&self, _: &dyn Fn() -> Option<Place>) {}
 
     fn say(&self, level: Level, line: &str) {
         if level == Level::Error {

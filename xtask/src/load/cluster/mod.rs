@@ -46,6 +46,9 @@ const GONE_MAX: Duration = Duration::from_millis(20);
 pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
     let folder = tempfile::Builder::new().prefix("load-").tempdir().map_err(cannot("make a folder"))?;
     let mut redis = Redis::start(&["appendonly yes", "appendfsync always"]);
+    if options.behind {
+        return measure_behind(options, larder, folder.path(), redis.port());
+    }
     let wire = Wire::lay(redis.port())?;
     let versions = Arc::new(Versions::new(NODES));
     let source = Source::start(&versions)?;
@@ -77,9 +80,6 @@ pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
     storm.look_at_all();
     print(&storm, took, source.requests(), away);
     print_gone(gone);
-    if options.behind {
-        print_behind(&storm.nodes[KILLED], redis.port())?;
-    }
     let (wrong, failed) = (storm.counts.wrong.load(Ordering::SeqCst), storm.counts.failed.load(Ordering::SeqCst));
     match wrong + failed {
         0 => Ok(()),
@@ -204,14 +204,21 @@ fn print_gone(mut gone: Gone) {
     }
 }
 
-fn print_behind(node: &Node, server_port: u16) -> Result<(), LoadError> {
+/// Measures how long a node takes for what it has missed.
+fn measure_behind(options: &Options, larder: &Path, folder: &Path, server_port: u16) -> Result<(), LoadError> {
+    let source = Source::start(&Arc::new(Versions::new(1)))?;
+    let common = Common { larder, away: options.away.word(), origin_port: source.port(), folder };
+    let node = Node::start(&common, 0, server_port)?;
     let teller = Teller::join(server_port)?;
-    println!("{MISSED} purges that a node has missed, in seconds until it uses what it has stored");
-    println!("{:<20} {:>15} {:>20} {:>15}", "each of", "after SIGSTOP", "after a start", "a start alone");
+    println!(
+        "{MISSED} purges that a node with {} pages has missed, in seconds until all are carried out",
+        pages::PAGES
+    );
+    println!("{:<20} {:>15} {:>15} {:>15}", "each of", "after SIGSTOP", "after a start", "a start alone");
     for (kind, name) in behind::KINDS.into_iter().enumerate() {
-        let took = behind::measure(node, &teller, kind)?;
+        let took = behind::measure(&node, &teller, kind)?;
         println!(
-            "{name:<20} {:>15.2} {:>20.2} {:>15.2}",
+            "{name:<20} {:>15.2} {:>15.2} {:>15.2}",
             took.paused.as_secs_f64(),
             took.off.as_secs_f64(),
             took.off_in_vain.as_secs_f64()
