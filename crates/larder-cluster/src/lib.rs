@@ -36,6 +36,7 @@ mod lag;
 mod limits;
 mod link;
 mod nodes;
+pub mod pace;
 mod place;
 mod queue;
 mod reader;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::lag::{COUNTED_MAX, Recent};
 use crate::link::{Link, items, text, time_of};
 use crate::nodes::{Nodes, note};
+use crate::pace;
 use crate::place::{EntryId, Place, is_epoch};
 use crate::shared::{BEAT_MS, LOG_ENTRIES, Looked, Shared, random_word};
 use crate::status::NodeStatus;
@@ -49,6 +50,11 @@ struct Reader<'s> {
     has_beaten: bool,
     /// As whom the node stands in `nodes`, and the server's time when it wrote that.
     noted: Option<(String, u64)>,
+    /// How many nodes there were then.
+    nodes: usize,
+    /// Whether the last read brought purges, and when one did before.
+    has_news: bool,
+    news: Option<Instant>,
     /// The server's time.
     now: u64,
     is_full_said: bool,
@@ -93,6 +99,9 @@ impl<'s> Reader<'s> {
             is_caught_up: false,
             has_beaten: false,
             noted: None,
+            nodes: 1,
+            has_news: false,
+            news: None,
             now: 0,
             is_full_said: false,
             behind: Behind::default(),
@@ -130,6 +139,7 @@ impl<'s> Reader<'s> {
                         let level = if matches!(fault, Fault::Unreachable(_)) { Level::Notice } else { Level::Warn };
                         self.shared.say(level, fact);
                     }
+                    self.rest();
                 }
                 None => {}
             }
@@ -201,6 +211,7 @@ impl<'s> Reader<'s> {
         let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
         if !self.noted.as_ref().is_some_and(is_noted) {
             commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(note(self.now, place.at));
+            commands.cmd("HLEN").arg(&keys.nodes);
         }
         let answers = self.link.ask_each(&commands)?;
         let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
@@ -224,8 +235,11 @@ impl<'s> Reader<'s> {
             }
         }
         self.now = time_of(time).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
-        if !rest.is_empty() && is_written {
-            self.noted = Some((node.clone(), self.now));
+        if let [_, nodes] = rest {
+            self.nodes = count_of(nodes).unwrap_or(self.nodes);
+            if is_written {
+                self.noted = Some((node.clone(), self.now));
+            }
         }
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
@@ -247,10 +261,24 @@ impl<'s> Reader<'s> {
         if let Some(last) = entries.last() {
             place.at = last.id;
         }
-        if !entries.is_empty() {
+        self.has_news = !entries.is_empty();
+        if self.has_news {
             *self.shared.place.lock() = Some(place.clone());
         }
         Ok(None)
+    }
+
+    /// Leaves the server alone for a while, if purges come faster than all nodes may read them one by one. One that comes alone
+    /// is read, and told as read, at once.
+    fn rest(&mut self) {
+        if !self.has_news {
+            return;
+        }
+        let least = pace::between_reads(self.nodes);
+        if let Some(news) = self.news.map(|news| news.elapsed()).filter(|news| *news < least) {
+            self.shared.rest(least - news);
+        }
+        self.news = Some(Instant::now());
     }
 
     fn carry_out(&mut self, entry: &Entry<'_>) -> Result<(), Fault> {
@@ -352,6 +380,14 @@ impl<'s> Reader<'s> {
             self.is_full_said = true;
             self.shared.say(Level::Error, fault);
         }
+    }
+}
+
+/// How many there are, by the server's word.
+fn count_of(value: &Value) -> Option<usize> {
+    match value {
+        Value::Int(count) => usize::try_from(*count).ok(),
+        _ => None,
     }
 }
 

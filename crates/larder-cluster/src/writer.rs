@@ -10,13 +10,15 @@ use crate::fault::Fault;
 use crate::known::Known;
 use crate::link::{Link, items, text};
 use crate::nodes::Nodes;
+use crate::pace;
 use crate::place::EntryId;
 use crate::queue::{Unkept, Unsent};
 use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
 
 /// Sends until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {
-    let mut writer = Writer { shared, link: None, fault: None, is_kept_said: false, seen: Seen::default() };
+    let (link, fault, is_kept_said, seen, nodes, next_look) = (None, None, false, Seen::default(), 1, None);
+    let mut writer = Writer { shared, link, fault, is_kept_said, seen, nodes, next_look };
     while writer.turn() {}
     writer.leave();
 }
@@ -29,6 +31,11 @@ struct Writer<'s> {
     /// Whether the log was told that the file cannot be written.
     is_kept_said: bool,
     seen: Seen,
+    /// How many nodes there were at the last look.
+    nodes: usize,
+    /// When it is asked how far the nodes have read, at the latest when a waiter has waited long enough; `None` for as soon as
+    /// there is one.
+    next_look: Option<Instant>,
 }
 
 /// The nodes that were there at the last look.
@@ -66,8 +73,18 @@ impl Writer<'_> {
                 Err(fault) => self.fail(fault),
             }
         }
-        self.answer();
+        let next_look = self.next_look(&self.shared.work.lock().waiters);
+        if is_due(next_look) {
+            self.next_look = None;
+            self.answer();
+        }
         true
+    }
+
+    /// When it is asked how far the nodes have read: nobody waits longer than he will. `None` for at once.
+    fn next_look(&self, waiters: &[Waiter]) -> Option<Instant> {
+        let next = self.next_look?;
+        Some(waiters.iter().map(|waiter| waiter.until).fold(next, Instant::min))
     }
 
     /// Waits until there is something to send that may be tried now, or somebody to answer.
@@ -92,15 +109,14 @@ impl Writer<'_> {
             if !work.queue.is_empty() {
                 self.refuse(&mut work);
             }
-            if !work.waiters.is_empty() {
+            let next_look = self.next_look(&work.waiters).filter(|_| !work.waiters.is_empty());
+            if !work.waiters.is_empty() && is_due(next_look) {
                 return (Vec::new(), false);
             }
-            match work.queue.is_empty() {
-                true => self.shared.woken.wait(&mut work),
-                false => {
-                    let next_try = work.next_try;
-                    self.shared.woken.wait_until(&mut work, next_try);
-                }
+            let next_try = (!work.queue.is_empty()).then_some(work.next_try);
+            match next_try.into_iter().chain(next_look).min() {
+                None => self.shared.woken.wait(&mut work),
+                Some(until) => drop(self.shared.woken.wait_until(&mut work, until)),
             }
         }
     }
@@ -131,6 +147,10 @@ impl Writer<'_> {
     fn is_sent(&mut self, sent: &[Unsent], entries: &[EntryId]) {
         self.shared.sent.fetch_add(sent.len() as u64, Ordering::Relaxed);
         self.fault = None;
+        if self.nodes > 1 {
+            // They need a moment. A look that is due sooner, for purges before this one, is not put off.
+            self.next_look.get_or_insert_with(|| Instant::now() + pace::between_looks(self.nodes) / 2);
+        }
         let mut work = self.shared.work.lock();
         let Work { queue, waiters, last_sent, .. } = &mut *work;
         for (unsent, entry) in sent.iter().zip(entries) {
@@ -223,12 +243,13 @@ impl Writer<'_> {
                 (None, _) => work.waiters.push(waiter),
             }
         }
-        let is_idle = work.queue.is_empty();
         drop(work);
         match others {
             Err(fault) => self.fail(fault),
-            Ok(_) if is_waited_for && is_idle => std::thread::sleep(LOOK_EVERY),
-            Ok(_) => {}
+            Ok(nodes) => {
+                self.nodes = 1 + nodes.others.len();
+                self.next_look = is_waited_for.then(|| Instant::now() + pace::between_looks(self.nodes));
+            }
         }
     }
 
@@ -307,6 +328,10 @@ impl Others {
     }
 }
 
+fn is_due(next: Option<Instant>) -> bool {
+    next.is_none_or(|next| Instant::now() >= next)
+}
+
 impl Waiter {
     /// One who waits for this long.
     pub fn new(number: u64, time: Duration, tell: tokio::sync::oneshot::Sender<Known>) -> Self {
@@ -318,8 +343,6 @@ impl Waiter {
 const TRY_AWAY_EVERY: Duration = Duration::from_secs(10);
 /// How long after a fault the server is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(500);
-/// How often it is asked how far the nodes have read, while somebody waits.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ mod faults;
 mod limits;
 mod node;
 mod nodes;
+mod pace;
 mod purges;
 mod servers;
 mod share;
