@@ -1,6 +1,7 @@
 //! The project's own tools, run as `cargo xtask NAME`.
 
 mod clock;
+mod cluster;
 mod dist;
 mod fuzz;
 mod load;
@@ -22,6 +23,8 @@ cargo xtask restart [OPTION...]
                               a million pages, and a restart, beside nginx (`cargo xtask restart --help`)
 cargo xtask squeeze [OPTION...]
                               larder in a control group of little memory, under load (`cargo xtask squeeze --help`)
+cargo xtask cluster [OPTION...]
+                              what a cluster of many nodes costs (`cargo xtask cluster --help`)
 cargo xtask dist [OPTION...] [KIND...]
                               make packages: deb, rpm, tarball, oci (`cargo xtask dist --help`)
 cargo xtask fuzz [OPTION...]  run the fuzz targets of `fuzz/` (`cargo xtask fuzz --help`)
@@ -32,9 +35,10 @@ fn main() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
-        Some("load" | "ramp" | "place" | "restart" | "squeeze") if cfg!(debug_assertions) => optimised(),
+        Some("cluster" | "load" | "ramp" | "place" | "restart" | "squeeze") if cfg!(debug_assertions) => optimised(),
         Some("dist") => dist::main(&root(), arguments),
         Some("fuzz") => fuzz::main(&root(), arguments),
+        Some("cluster") => cluster::main(arguments),
         Some("load") => load::main(&root(), arguments),
         Some("ramp") => load::ramp::main(&root(), arguments),
         Some("replay") => replay::main(arguments),
