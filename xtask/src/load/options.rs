@@ -66,6 +66,7 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --generator-cpu N     the CPU of wrk, the origin and php-fpm (default: 1)
   --seconds N           how long the scenario cluster takes, 40 or more (default: 60)
   --away WORD           its larder_cluster_away: serve (default) or bypass
+  --share               its nodes share pages, and it says how often the origin is asked when all are filled
   --behind              measures instead how long a node takes for 100,000 purges that it has missed
   --out FILE            where the numbers go as JSON (default: target/load.json)
 ";
@@ -124,6 +125,8 @@ pub struct Options {
     pub seconds: u64,
     /// What its nodes do while the server is away.
     pub away: Away,
+    /// Whether its nodes share pages.
+    pub share: bool,
     /// Whether it measures how long a node takes for what it has missed.
     pub behind: bool,
     /// Where the JSON goes.
@@ -178,6 +181,7 @@ impl Options {
             generator_cpu: 1,
             seconds: 60,
             away: Away::Serve,
+            share: false,
             behind: false,
             out: PathBuf::from("target/load.json"),
         };
@@ -205,6 +209,7 @@ impl Options {
                 Long("generator-cpu") => options.generator_cpu = cpu(&mut parser)?,
                 Long("seconds") => options.seconds = number(&mut parser, SECONDS_MIN, 86_400)?,
                 Long("away") => options.away = one(&mut parser)?,
+                Long("share") => options.share = true,
                 Long("behind") => options.behind = true,
                 Long("out") => options.out = PathBuf::from(parser.value().map_err(usage)?),
                 _ => return Err(usage(argument.unexpected())),

@@ -3,6 +3,7 @@
 
 mod asker;
 mod behind;
+mod fill;
 mod gone;
 mod node;
 mod pages;
@@ -15,6 +16,7 @@ mod wire;
 use super::options::Options;
 use super::{LoadError, cannot};
 use behind::{MISSED, Teller};
+use fill::{FETCHES_MAX, Filled};
 use gone::{Gone, quantile};
 use larder_testkit::Redis;
 use node::{Common, Node};
@@ -45,7 +47,9 @@ const GONE_MAX: Duration = Duration::from_millis(20);
 /// Measures, prints, and fails if there was a wrong answer or a failed request.
 pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
     let folder = tempfile::Builder::new().prefix("load-").tempdir().map_err(cannot("make a folder"))?;
-    let mut redis = Redis::start(&["appendonly yes", "appendfsync always"]);
+    // A disk that is waited for at each page would be measured.
+    let appendfsync = if options.share { "appendfsync everysec" } else { "appendfsync always" };
+    let mut redis = Redis::start(&["appendonly yes", appendfsync]);
     if options.behind {
         return measure_behind(options, larder, folder.path(), redis.port());
     }
@@ -53,7 +57,7 @@ pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
     let versions = Arc::new(Versions::new(NODES));
     let source = Source::start(&versions)?;
     let away = options.away.word();
-    let common = Common { larder, away, origin_port: source.port(), folder: folder.path() };
+    let common = Common { larder, away, share: options.share, origin_port: source.port(), folder: folder.path() };
     let nodes = (0..NODES).map(|number| {
         let port = if number == CUT { wire.port() } else { redis.port() };
         Node::start(&common, number, port)
@@ -68,6 +72,11 @@ pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
         counts: Counts::default(),
     };
     together(&storm)?;
+    let mut filled = None;
+    if options.share {
+        eprintln!("the nodes to be filled");
+        filled = Some(fill::measure(&storm.nodes, &source)?);
+    }
     eprintln!("purges to be gone");
     let gone = gone::measure(&storm).map_err(cannot("ask the nodes"))?;
     let seconds = Duration::from_secs(options.seconds);
@@ -80,6 +89,7 @@ pub fn measure(options: &Options, larder: &Path) -> Result<(), LoadError> {
     storm.look_at_all();
     print(&storm, took, source.requests(), away);
     print_gone(gone);
+    filled.map_or(Ok(()), print_filled)?;
     let (wrong, failed) = (storm.counts.wrong.load(Ordering::SeqCst), storm.counts.failed.load(Ordering::SeqCst));
     match wrong + failed {
         0 => Ok(()),
@@ -204,10 +214,22 @@ fn print_gone(mut gone: Gone) {
     }
 }
 
+/// Says how often the origin was asked; too often is a failure.
+fn print_filled(filled: Filled) -> Result<(), LoadError> {
+    let Filled { pages, fetches } = filled;
+    let each = fetches as f64 / pages as f64;
+    println!("{pages} pages asked of each of {NODES} nodes: {fetches} fetches, {each:.3} for each page");
+    match each <= FETCHES_MAX {
+        true => Ok(()),
+        false => Err(LoadError::Answer { server: "larder", fact: format!("fetches a page {each:.3} times") }),
+    }
+}
+
 /// Measures how long a node takes for what it has missed.
 fn measure_behind(options: &Options, larder: &Path, folder: &Path, server_port: u16) -> Result<(), LoadError> {
     let source = Source::start(&Arc::new(Versions::new(1)))?;
-    let common = Common { larder, away: options.away.word(), origin_port: source.port(), folder };
+    let (away, share) = (options.away.word(), options.share);
+    let common = Common { larder, away, share, origin_port: source.port(), folder };
     let node = Node::start(&common, 0, server_port)?;
     let teller = Teller::join(server_port)?;
     println!(

@@ -24,6 +24,8 @@ pub struct Common<'a> {
     pub larder: &'a Path,
     /// What `larder_cluster_away` says.
     pub away: &'a str,
+    /// Whether nodes share pages.
+    pub share: bool,
     /// Where the origin listens.
     pub origin_port: u16,
     /// Where the folders of the nodes are.
@@ -154,6 +156,7 @@ impl Drop for Node {
 
 fn configuration(common: &Common<'_>, folder: &Path, number: usize, [port, admin, server]: [u16; 3]) -> String {
     let (folder, Common { away, origin_port, .. }) = (folder.display(), common);
+    let share = if common.share { "on" } else { "off" };
     let name = number + 1;
     format!(
         "user root;
@@ -174,6 +177,7 @@ http {{
     keepalive_requests 10000000;
     larder_cluster redis://127.0.0.1:{server} name=load node=web{name} timeout=300ms;
     larder_cluster_away {away};
+    larder_cluster_share {share};
     larder_purge_from 127.0.0.1;
     proxy_cache_path {folder}/pages keys_zone=pages:64m inactive=1h;
     upstream origin {{

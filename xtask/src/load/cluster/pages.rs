@@ -41,9 +41,14 @@ pub fn at(path: &str) -> Option<usize> {
     number.parse().ok().filter(|page| *page < PAGES)
 }
 
+/// Whether a page is fresh for long.
+pub fn is_lasting(page: usize) -> bool {
+    !page.is_multiple_of(SHORT_EVERY)
+}
+
 /// What the origin says of a page beside its version.
 pub fn fields(page: usize) -> String {
-    let lifetime = if page.is_multiple_of(SHORT_EVERY) { "max-age=1" } else { "max-age=3600" };
+    let lifetime = if is_lasting(page) { "max-age=3600" } else { "max-age=1" };
     format!("xkey: t{}\r\nX-Kind: k{}\r\nCache-Control: {lifetime}\r\n", tag(page), kind(page))
 }
 
