@@ -39,6 +39,7 @@ mod nodes;
 pub mod pace;
 mod place;
 mod queue;
+mod random;
 mod reader;
 mod settings;
 mod share;

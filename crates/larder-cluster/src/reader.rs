@@ -13,7 +13,8 @@ use crate::link::{Link, items, text, time_of};
 use crate::nodes::{Nodes, note};
 use crate::pace;
 use crate::place::{EntryId, Place, is_epoch};
-use crate::shared::{BEAT_MS, LOG_ENTRIES, Looked, Shared, random_word};
+use crate::random::random_word;
+use crate::shared::{BEAT_MS, LOG_ENTRIES, Looked, Shared};
 use crate::status::NodeStatus;
 
 /// Reads until the node leaves, over as many connections as that takes.

@@ -1,7 +1,5 @@
 //! What the threads of a cluster share.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -15,6 +13,7 @@ use crate::keys::Keys;
 use crate::known::Known;
 use crate::place::{EntryId, Place};
 use crate::queue::Queue;
+use crate::random::random_word;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
 
@@ -153,12 +152,6 @@ impl Shared {
     pub fn say(&self, level: Level, fact: impl std::fmt::Display) {
         self.carrier.say(level, &format!("cluster: {} {fact}", self.settings.shown()));
     }
-}
-
-/// 32 letters and digits that nobody had before. The standard library's tables of hashes are keyed by the system's random numbers.
-pub(crate) fn random_word() -> String {
-    let number = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", number(), number())
 }
 
 /// How many entries the log keeps at least. Who is further behind than that has everything stale.

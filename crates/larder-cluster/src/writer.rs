@@ -13,7 +13,8 @@ use crate::nodes::Nodes;
 use crate::pace;
 use crate::place::EntryId;
 use crate::queue::{Unkept, Unsent};
-use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, Waiter, Work, random_word};
+use crate::random::random_word;
+use crate::shared::{BEAT_MS, LOG_ENTRIES, Shared, Waiter, Work};
 
 /// Sends until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {

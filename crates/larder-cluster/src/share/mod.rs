@@ -19,8 +19,8 @@ use std::time::Duration;
 use redis::Value as Answer;
 
 use crate::keys::{Keys, PageName};
+use crate::random::random_word;
 use crate::settings::{Settings, Shelf};
-use crate::shared::random_word;
 
 use line::{Limits, Line};
 
