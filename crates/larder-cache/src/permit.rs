@@ -159,7 +159,7 @@ impl Permit {
     }
 
     /// Stores a page of another cache, whose body is whole, as if its fetch had begun here at `since`. Gives the permit back
-    /// if a purge or a ban since then means the page, or there is no room for it.
+    /// if a purge or a ban since then means the page, or there is no room for it; or if it is stale, where a stale page is here.
     ///
     /// Who waits gets it if it is fresh; otherwise the next of them looks up again, and finds it.
     pub fn take_in(mut self, mut object: Object, since: Moment, now: Time) -> Result<(), Self> {
@@ -176,6 +176,7 @@ impl Permit {
         }
         match banned.is_none() && object.is_fresh(now) {
             true => self.begin_charged(&object),
+            false if matches!(self.role, Role::Refetch(_)) => return Err(self),
             false => Self::plain(&self.zone, &self.entry).begin_charged(&object),
         }
         Ok(())

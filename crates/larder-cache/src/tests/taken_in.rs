@@ -103,6 +103,20 @@ fn who_waits_gets_a_fresh_page_and_looks_again_for_a_stale_one() {
 }
 
 #[test]
+fn a_stale_page_does_not_take_the_place_of_another() {
+    let mut worker = sharing();
+    let since = worker.zone.moment();
+    assert!(take_in(&mut worker, since, 0, 1).is_ok());
+    purge(&worker.zone, tags(&["news"]), How::Soft, 2);
+    for (since, then, is_taken) in
+        [(since, 2, false), (worker.zone.moment(), 0, false), (worker.zone.moment(), 15, true)]
+    {
+        assert_eq!(take_in(&mut worker, since, then, 20).is_ok(), is_taken, "{then}");
+        assert_eq!(seen(&mut worker, PAGE, 20), if is_taken { "hit" } else { "stale" });
+    }
+}
+
+#[test]
 fn a_page_for_which_there_is_no_room_is_not_taken_in() {
     let mut worker = sharing();
     let since = worker.zone.moment();

@@ -36,8 +36,8 @@ pub struct Upstream {
     pub sent_ignored: bool,
     /// Whether that is the key of a part.
     pub part: Part,
-    /// Whether other nodes were asked for the page.
-    pub has_asked_nodes: bool,
+    /// How often other nodes were asked for the page.
+    pub asks_of_nodes: u8,
     /// How many objects of this key a disk has lost since the lookup.
     pub lost_pages: u8,
     /// When this request stops waiting for another request's fetch.
@@ -73,7 +73,7 @@ impl Upstream {
             key_reads_ignored,
             sent_ignored,
             part,
-            has_asked_nodes,
+            asks_of_nodes,
             lost_pages,
             lock_until,
             line_waits,
@@ -93,7 +93,7 @@ impl Upstream {
         *key_reads_ignored = false;
         *sent_ignored = false;
         *part = Part::Unasked;
-        *has_asked_nodes = false;
+        *asks_of_nodes = 0;
         *lost_pages = 0;
         *lock_until = None;
         *line_waits = 0;

@@ -37,7 +37,7 @@ pub fn is_asked_for(storing: &Storing, ex: &Exchange, cx: &Cx) -> bool {
     let is_kept = matches!(ex.request.nested.purpose, Purpose::Answer | Purpose::Refetch | Purpose::Refill(_));
     is_page
         && is_kept
-        && !ex.upstream.has_asked_nodes
+        && ex.upstream.asks_of_nodes < ASKS_MAX
         && storing.has_permit()
         && cx.worker.shared.sharing.sharing_pages().is_some()
 }
@@ -52,7 +52,7 @@ pub enum Asked {
 
 /// Asks the others.
 pub async fn ask(sought: Sought, ex: &mut Exchange, cx: &Cx) -> Asked {
-    ex.upstream.has_asked_nodes = true;
+    ex.upstream.asks_of_nodes += 1;
     let Some(node) = cx.worker.shared.sharing.sharing_pages() else { return Asked::Fetch(sought) };
     let (mut search, mut sought) = (Search::of(node, &sought, ex, cx), sought);
     loop {
@@ -239,6 +239,8 @@ fn seen_of(look: Look, ex: &Exchange) -> Seen {
     }
 }
 
+/// How often a request asks others: what it gets the first time may be stale, and is to be fetched anew then.
+const ASKS_MAX: u8 = 2;
 /// How often a request looks whether another node has fetched the page.
 const PAUSE_MIN: Duration = Duration::from_millis(4);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
