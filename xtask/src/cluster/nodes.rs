@@ -1,8 +1,7 @@
 //! Nodes in this process, which have no pages.
 
-use crate::clock;
-use crate::load::{LoadError, cannot};
-use larder_cluster::{Away, Carrier, Cluster, Level, Place, Server, Settings, Start, Trust};
+use crate::load::{LoadError, pageless};
+use larder_cluster::{Cluster, Place};
 use larder_testkit::Redis;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -17,23 +16,8 @@ pub struct Node(pub Arc<Cluster>);
 impl Node {
     /// Starts one that has read so far, and waits until it has caught up.
     pub fn start(redis: &Redis, number: usize, place: Option<Place>) -> Result<Node, LoadError> {
-        let settings = Settings {
-            servers: vec![Server { host: "127.0.0.1".into(), port: redis.port() }],
-            tls: false,
-            ca: None,
-            user: None,
-            password: None,
-            database: 0,
-            sentinel: None,
-            name: "few".into(),
-            node: format!("web{number}"),
-            timeout: Duration::from_secs(2),
-            away: Away::Serve,
-            share: None,
-        };
-        let trust = Arc::new(Trust::always(clock::since_boot));
-        let start = Start { settings, carrier: Arc::new(Nobody), place, unsent: None, trust };
-        Ok(Node(Cluster::start(start).map_err(cannot("start a node"))?))
+        let wait = Duration::from_secs(2);
+        Ok(Node(pageless::join(redis.port(), "few", &format!("web{number}"), wait, place)?))
     }
 
     /// Waits until it has caught up.
@@ -86,29 +70,6 @@ fn rest(began: Instant) -> Result<(), LoadError> {
 
 fn failed(fact: &str) -> LoadError {
     LoadError::Tool { tool: "redis-server", said: fact.into() }
-}
-
-/// Who has no pages.
-struct Nobody;
-
-impl Carrier for Nobody {
-    fn carry_out(&self, _: &str, _: &str, _: Duration) -> bool {
-        false
-    }
-
-    fn count_as_stale(&self) {}
-
-    fn keep(&self, _: &Place) -> bool {
-        true
-    }
-
-    fn note(&self, _: &dyn Fn() -> Option<Place>) {}
-
-    fn say(&self, level: Level, line: &str) {
-        if level == Level::Error {
-            eprintln!("{line}");
-        }
-    }
 }
 
 /// How many purges wait to be sent at once, of those that a node keeps one by one.

@@ -16,6 +16,7 @@ mod included;
 pub mod kind;
 pub mod options;
 pub mod origin;
+pub mod pageless;
 mod php;
 mod prepared;
 pub mod process;

@@ -3,8 +3,8 @@
 use super::asker::Asker;
 use super::node::Node;
 use super::pages::{self, PAGES};
-use crate::load::{LoadError, cannot};
-use larder_cluster::{Away, Carrier, Cluster, Level, Place, Server, Settings, Start, Trust};
+use crate::load::{LoadError, cannot, pageless};
+use larder_cluster::Cluster;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -114,28 +114,7 @@ pub struct Teller(Arc<Cluster>);
 impl Teller {
     /// Joins.
     pub fn join(server_port: u16) -> Result<Teller, LoadError> {
-        let settings = Settings {
-            servers: vec![Server { host: "127.0.0.1".into(), port: server_port }],
-            tls: false,
-            ca: None,
-            user: None,
-            password: None,
-            database: 0,
-            sentinel: None,
-            name: "load".into(),
-            node: "teller".into(),
-            timeout: Duration::from_secs(1),
-            away: Away::Serve,
-            share: None,
-        };
-        let start = Start {
-            settings,
-            carrier: Arc::new(Nobody),
-            place: None,
-            unsent: None,
-            trust: Arc::new(Trust::always(crate::clock::since_boot)),
-        };
-        Ok(Teller(Cluster::start(start).map_err(cannot("start a node"))?))
+        Ok(Teller(pageless::join(server_port, "load", "teller", Duration::from_secs(1), None)?))
     }
 
     /// Sends [`MISSED`] purges, and waits until they are in the log.
@@ -166,28 +145,5 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         self.0.stop();
-    }
-}
-
-/// Who has no pages.
-struct Nobody;
-
-impl Carrier for Nobody {
-    fn carry_out(&self, _: &str, _: &str, _: Duration) -> bool {
-        false
-    }
-
-    fn count_as_stale(&self) {}
-
-    fn keep(&self, _: &Place) -> bool {
-        true
-    }
-
-    fn note(&self, _: &dyn Fn() -> Option<Place>) {}
-
-    fn say(&self, level: Level, line: &str) {
-        if level == Level::Error {
-            eprintln!("{line}");
-        }
     }
 }
