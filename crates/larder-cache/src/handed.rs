@@ -124,9 +124,9 @@ impl Handed {
 
 impl HandedPage {
     /// The object with this body, which has the bytes of [`HandedPage::body`], this long after it was handed on. `None` if
-    /// its head cannot be read.
+    /// its head cannot be read, or is none that an origin could have sent.
     pub fn object(&self, body: Body, spent: Duration, now: Time) -> Option<Object> {
-        let mut object = head::decode(&self.head, body)?;
+        let mut object = head::decode(&self.head, body).filter(is_of_an_answer)?;
         object.stored_at = Time(now.0.saturating_sub(millis(self.age.saturating_add(spent))));
         object.fresh_until = match self.fresh_for.checked_sub(spent) {
             Some(left) => now.plus(left),
@@ -134,6 +134,14 @@ impl HandedPage {
         };
         Some(object)
     }
+}
+
+/// Whether an origin could have sent this head: a final answer, without bytes that would end a line.
+fn is_of_an_answer(object: &Object) -> bool {
+    let is_text = |text: &[u8]| !text.iter().any(|byte| matches!(byte, b'\0' | b'\r' | b'\n'));
+    (200..=599).contains(&object.status)
+        && is_text(&object.reason)
+        && object.fields.iter().all(|(name, value)| is_text(name) && is_text(value) && !name.is_empty())
 }
 
 fn start(kind: u8, key: &[u8], more: usize) -> Vec<u8> {
@@ -219,6 +227,23 @@ mod tests {
         assert_eq!(soon.fields.iter().collect::<Vec<_>>(), object().fields.iter().collect::<Vec<_>>());
         assert_eq!(soon.vary, object().vary);
         assert_eq!(of(u64::MAX, 5).stored_at, Time(0));
+    }
+
+    #[test]
+    fn what_no_origin_could_have_sent_is_no_page() {
+        let with = |name: &str, value: &str| [(name, value)].into_iter().collect::<Fields>();
+        for forged in [
+            Object { status: 100, ..object() },
+            Object { status: 65535, ..object() },
+            Object { reason: (*b"OK\r\nX: 1").into(), ..object() },
+            Object { fields: with("X", "a\r\nSet-Cookie: a=1"), ..object() },
+            Object { fields: with("X\nY", "a"), ..object() },
+            Object { fields: with("", "a"), ..object() },
+        ] {
+            let page = page(handing(b"key").page(&forged, b"text", Time(15_000)));
+            let body = Body::of(page.body.clone(), None);
+            assert!(page.object(body, Duration::ZERO, Time(15_000)).is_none(), "{:?}", forged.fields);
+        }
     }
 
     #[test]

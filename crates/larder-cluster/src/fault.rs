@@ -30,9 +30,17 @@ pub enum Fault {
     /// It has no memory left.
     #[error("is full: raise its \"maxmemory\", or have it evict other keys ({0})")]
     Full(String),
-    /// The key of the log is something else.
-    #[error("holds something else than a stream under \"{0}\": delete that key, or take another \"name=\"")]
-    NoStream(String),
+    /// A key is something else.
+    #[error(
+        "holds something else than larder's under one of its keys \"{keys}\": \"{log}\" has to be a stream, \"nodes\" a hash, all \
+         others strings; delete the one that is not, or take another \"name=\""
+    )]
+    WrongType {
+        /// All keys of larder.
+        keys: String,
+        /// The key of the log.
+        log: String,
+    },
     /// There is no key of session tickets, nor does it take one.
     #[error(
         "holds something else than a key of session tickets under \"{0}\": delete that key, or take another \"name=\""
@@ -74,7 +82,7 @@ impl Fault {
             "NOPERM" => Self::Forbidden { keys: format!("{prefix}*"), why: said },
             "READONLY" => Self::Replica,
             "OOM" => Self::Full(said),
-            "WRONGTYPE" => Self::NoStream(log.to_owned()),
+            "WRONGTYPE" => Self::WrongType { keys: format!("{prefix}*"), log: log.to_owned() },
             "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "NOREPLICAS" | "ASK" => {
                 Self::NotReady(said)
             }

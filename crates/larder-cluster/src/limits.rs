@@ -138,14 +138,20 @@ impl Node {
             tell.cmd("PTTL").arg(&key);
         }
         // Not over another connection if this one breaks: requests would count twice.
-        let answers = link.ask(&tell)?;
+        let answers = link.ask_each(&tell)?;
         let now = Instant::now();
         self.seen.retain(|_, (_, at)| now.duration_since(*at) <= FRESH);
+        let (mut refused, mut is_counted) = (None, false);
         let mut keep = redis::pipe();
         for (counted, answers) in counted.iter().zip(answers.chunks_exact(COMMANDS)) {
             let [_, Value::Int(total), Value::Int(left)] = answers else {
-                return Err(Fault::Odd("what a limit counts".to_owned()));
+                // The others count all the same.
+                let odd = || Fault::Odd("what a limit counts".to_owned());
+                refused =
+                    refused.or_else(|| answers.iter().find_map(|answer| link.fault_of(answer)).or_else(|| Some(odd())));
+                continue;
             };
+            is_counted = true;
             let (total, left) = (u64::try_from(*total).unwrap_or(0), u64::try_from(*left).unwrap_or(0));
             let others = match self.seen.insert(counted.name.clone(), (total, now)) {
                 Some((before, _)) => Others::Since(since(total, before, counted.count)),
@@ -157,7 +163,10 @@ impl Node {
                 keep.cmd("PEXPIRE").arg(self.keys.limit(&counted.name)).arg(u64::try_from(time).unwrap_or(u64::MAX));
             }
         }
-        if keep.is_empty() { Ok(()) } else { link.ask(&keep).map(drop) }
+        if !keep.is_empty() {
+            link.ask(&keep)?;
+        }
+        refused.filter(|_| !is_counted).map_or(Ok(()), Err)
     }
 
     /// Tells the log when this node begins to count alone, and when it ends to.

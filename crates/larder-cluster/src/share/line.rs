@@ -53,6 +53,8 @@ struct Question {
     bytes: usize,
     /// Who wants the answers; one that has left is not asked for any more.
     tell: Option<oneshot::Sender<Vec<Value>>>,
+    /// What undoes it, if its first command was carried out and nobody waits for that any more.
+    undo: Option<Pipeline>,
 }
 
 impl Line {
@@ -66,14 +68,14 @@ impl Line {
     }
 
     /// Asks, without waiting. `None` if the server rests, or too much waits.
-    pub fn ask(&self, commands: Pipeline) -> Option<oneshot::Receiver<Vec<Value>>> {
+    pub fn ask(&self, commands: Pipeline, undo: Option<Pipeline>) -> Option<oneshot::Receiver<Vec<Value>>> {
         let (tell, told) = oneshot::channel();
-        self.add(Question { commands, bytes: 0, tell: Some(tell) }).then_some(told)
+        self.add(Question { commands, bytes: 0, tell: Some(tell), undo }).then_some(told)
     }
 
     /// Has something done whose answer nobody waits for. False if the server rests, or too much waits.
     pub fn put(&self, commands: Pipeline, bytes: usize) -> bool {
-        self.add(Question { commands, bytes, tell: None })
+        self.add(Question { commands, bytes, tell: None, undo: None })
     }
 
     fn add(&self, question: Question) -> bool {
@@ -147,9 +149,10 @@ impl Asking<'_> {
                         let rest = answers.split_off(question.commands.len().min(answers.len()));
                         let mine = std::mem::replace(&mut answers, rest);
                         self.look_at(&mine);
-                        if let Some(tell) = question.tell {
-                            // It may have left.
-                            let _ = tell.send(mine);
+                        let Some(Err(unheard)) = question.tell.map(|tell| tell.send(mine)) else { continue };
+                        if let Some(undo) = question.undo.filter(|_| unheard.first() == Some(&Value::Okay)) {
+                            // If too much waits, it ends by itself.
+                            self.line.put(undo, 0);
                         }
                     }
                 }

@@ -140,7 +140,7 @@ impl Share {
     pub async fn look(&self, page: &PageName) -> Look {
         let mut commands = redis::pipe();
         self.add_look(page, &mut commands);
-        match self.answers(commands).await.as_deref() {
+        match self.answers(commands, None).await.as_deref() {
             Some([value, left]) => look_of(value, left),
             Some(_) | None => Look::Skipped,
         }
@@ -152,7 +152,8 @@ impl Share {
         let mut commands = redis::pipe();
         commands.cmd("SET").arg(self.keys.lock(page)).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
         self.add_look(page, &mut commands);
-        let answers = self.answers(commands).await?;
+        // An answer that comes too late may have given the right to nobody.
+        let answers = self.answers(commands, Some(self.released(&self.keys.lock(page)))).await?;
         let [taken, value, left] = &answers[..] else { return None };
         let lock = match taken {
             Answer::Okay => Some(Lock { page: page.clone(), token }),
@@ -228,13 +229,17 @@ impl Share {
 
     /// A lock of another node goes, too, if this one's time was over: that costs a fetch.
     fn release(&self, lock: &str) {
-        let mut release = redis::pipe();
-        release.cmd("DEL").arg(lock);
-        self.stores.put(release, 0);
+        self.stores.put(self.released(lock), 0);
     }
 
-    async fn answers(&self, commands: redis::Pipeline) -> Option<Vec<Answer>> {
-        let told = self.looks.ask(commands)?;
+    fn released(&self, lock: &str) -> redis::Pipeline {
+        let mut release = redis::pipe();
+        release.cmd("DEL").arg(lock);
+        release
+    }
+
+    async fn answers(&self, commands: redis::Pipeline, undo: Option<redis::Pipeline>) -> Option<Vec<Answer>> {
+        let told = self.looks.ask(commands, undo)?;
         match tokio::time::timeout(self.shelf.deadline, told).await {
             Ok(Ok(answers)) => {
                 self.late.store(0, Ordering::Relaxed);

@@ -82,7 +82,7 @@ fn a_key_of_another_kind_is_said() {
     let redis = Redis::start(&[]);
     redis.ask(&["SET", "larder:{shop}:log", "mine"]);
     let node = Node::start(&redis, "a").settled();
-    node.until_said("holds something else than a stream under \"larder:{shop}:log\": delete that key");
+    node.until_said("under one of its keys \"larder:{shop}:*\": \"larder:{shop}:log\" has to be a stream");
     assert_eq!(redis.ask(&["GET", "larder:{shop}:log"]), ["mine"]);
     redis.ask(&["DEL", "larder:{shop}:log"]);
     node.until_said("is back after");

@@ -203,3 +203,17 @@ fn without_the_server_a_node_counts_alone_and_says_so_once() {
     end.lets_through(7, 1);
     end.limits.end();
 }
+
+#[test]
+fn a_key_that_somebody_has_spoilt_counts_alone_and_no_other() {
+    let redis = Redis::start(&[]);
+    let (one, other) = (End::of(&redis), End::of(&redis));
+    redis.ask(&["LPUSH", &key(7), "x"]);
+    {
+        let mut state = one.user.state.lock();
+        state.counted.extend([counted(7, 5), counted(8, 2)]);
+    }
+    one.until("the other key to be told", |state| state.learned.len() == 1);
+    let Others::Before(2, _) = other.lets_through(8, 1) else { panic!("it was told") };
+    assert_eq!(one.lines(), Vec::<String>::new());
+}

@@ -167,6 +167,17 @@ fn a_server_that_is_slow_or_gone_is_skipped_and_its_fault_said() {
 }
 
 #[test]
+fn a_right_that_comes_too_late_is_given_back() {
+    let redis = Redis::start(&[]);
+    let (end, other) = (End::of(&redis), End::of(&redis));
+    end.share.give_up(&end.takes("b"), false);
+    redis.signal(Signal::Stop);
+    assert_eq!(end.runtime.block_on(end.share.take(&page("a"))), None);
+    redis.signal(Signal::Continue);
+    until("the right to fetch it", || other.take("a").lock.is_some());
+}
+
+#[test]
 fn a_full_server_keeps_no_page_and_says_so() {
     let redis = Redis::start(&["maxmemory 1", "maxmemory-policy noeviction"]);
     let end = End::of(&redis);

@@ -90,7 +90,7 @@ impl ForAll {
         if fresh_for.is_zero() || !self.may_be(body.len() as u64) {
             return self.give_up();
         }
-        let lasts = fresh_for.saturating_add(grace);
+        let lasts = fresh_for.saturating_add(grace).min(LASTS_MAX);
         let handing = Handing { key: &self.key, began: &self.began.to_string(), lasts };
         let value = handing.page(page, body, now);
         let values = match page.vary.is_empty() {
@@ -132,6 +132,8 @@ pub fn name_of(zone: &str, key: &[u8], vary: &VaryKey) -> PageName {
     PageName { zone: zone.into(), hash: hash.digest128() }
 }
 
+/// How long a page is kept for all at most: less than any server takes.
+const LASTS_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a page is kept for all at most after it is stale.
 const GRACE_MAX: Duration = Duration::from_secs(24 * 3600);
 
