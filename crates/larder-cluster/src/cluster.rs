@@ -147,7 +147,7 @@ impl Cluster {
     pub fn stop(&self) {
         let Some(threads) = self.threads.lock().take() else { return };
         let until = Instant::now() + STOP_MAX;
-        self.shared.end();
+        self.shared.ending.end();
         self.shared.contact.end();
         wait_for(&threads.reader, until);
         self.shared.work.lock().is_leaving = true;

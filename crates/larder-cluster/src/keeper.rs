@@ -8,9 +8,9 @@ use crate::shared::Shared;
 /// Has the place kept once a second, if it is another one, and when the node leaves.
 pub(crate) fn run(shared: &Shared) {
     let mut kept = None;
-    while !shared.is_over() {
+    while !shared.ending.is_over() {
         keep(shared, &mut kept);
-        shared.rest(KEEP_EVERY);
+        shared.ending.rest(KEEP_EVERY);
     }
     // The reader goes on for a moment.
     let mut work = shared.work.lock();

@@ -28,6 +28,7 @@
 mod carrier;
 mod cluster;
 mod contact;
+mod ending;
 mod fault;
 mod keeper;
 mod keys;

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use redis::Value;
 
 use crate::carrier::Level;
+use crate::ending::Ending;
 use crate::fault::Fault;
 use crate::keys::{Keys, LimitName};
 use crate::link::Link;
@@ -58,29 +58,22 @@ pub enum Others {
 }
 
 /// A node's end.
-pub struct Limits(Arc<Ends>);
-
-#[derive(Default)]
-struct Ends {
-    is_over: Mutex<bool>,
-    ended: Condvar,
-}
+pub struct Limits(Arc<Ending>);
 
 impl Limits {
     /// Starts the thread that tells and learns.
     pub fn start(settings: Settings, user: Arc<dyn LimitUser>) -> std::io::Result<Self> {
-        let ends = Arc::new(Ends::default());
+        let ending = Arc::new(Ending::default());
         let keys = Keys::of(&settings.name);
         let node =
-            Node { ends: Arc::clone(&ends), keys, settings, user, link: None, seen: HashMap::new(), alone: None };
+            Node { ending: Arc::clone(&ending), keys, settings, user, link: None, seen: HashMap::new(), alone: None };
         thread::Builder::new().name("cluster limits".to_owned()).spawn(move || node.run())?;
-        Ok(Self(ends))
+        Ok(Self(ending))
     }
 
     /// Ends the thread.
     pub fn end(&self) {
-        *self.0.is_over.lock() = true;
-        self.0.ended.notify_all();
+        self.0.end();
     }
 }
 
@@ -91,7 +84,7 @@ impl Drop for Limits {
 }
 
 struct Node {
-    ends: Arc<Ends>,
+    ending: Arc<Ending>,
     keys: Keys,
     settings: Settings,
     user: Arc<dyn LimitUser>,
@@ -105,7 +98,7 @@ struct Node {
 impl Node {
     fn run(mut self) {
         let mut time = EVERY;
-        while !self.rest(time) {
+        while !self.ending.rest(time) {
             let counted = self.user.counted(KEYS_MAX);
             // Whether a server takes counts again is seen by counts alone, whether it is there at any time.
             if counted.is_empty() && !matches!(self.alone, Some(Fault::Unreachable(_))) {
@@ -184,13 +177,6 @@ impl Node {
             (None, None) | (Some(_), Some(_)) => {}
         }
         self.alone = fault;
-    }
-
-    /// Waits that long. True at the end.
-    fn rest(&self, time: Duration) -> bool {
-        let mut is_over = self.ends.is_over.lock();
-        self.ends.ended.wait_while_for(&mut is_over, |is_over| !*is_over, time);
-        *is_over
     }
 }
 

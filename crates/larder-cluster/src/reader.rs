@@ -20,7 +20,7 @@ use crate::status::NodeStatus;
 /// Reads until the node leaves, over as many connections as that takes.
 pub(crate) fn run(shared: &Shared) {
     let (mut pause, mut recent) = (PAUSE_MIN, Recent::default());
-    while !shared.is_over() {
+    while !shared.ending.is_over() {
         let read = Link::open(&shared.settings).and_then(|link| Reader::of(link, shared, &mut recent).run(&mut pause));
         let Err(fault) = read else { return };
         let make_stale = || {
@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Shared) {
             shared.say(Level::Error, &fault);
         }
         let rest = shared.contact.due_in().map_or(pause, |due| due.clamp(PAUSE_MIN, pause));
-        shared.rest(rest);
+        shared.ending.rest(rest);
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
@@ -120,7 +120,7 @@ impl<'s> Reader<'s> {
             Some(place) => place,
         };
         self.recent.begin_at(place.at);
-        while !self.shared.is_over() {
+        while !self.shared.ending.is_over() {
             let asked_at = self.shared.contact.now();
             let lost = self.read(&mut place)?;
             if lost.is_none() {
@@ -277,7 +277,7 @@ impl<'s> Reader<'s> {
         }
         let least = pace::between_reads(self.nodes);
         if let Some(news) = self.news.map(|news| news.elapsed()).filter(|news| *news < least) {
-            self.shared.rest(least - news);
+            self.shared.ending.rest(least - news);
         }
         self.news = Some(Instant::now());
     }

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::carrier::{Carrier, Level};
 use crate::contact::Contact;
+use crate::ending::Ending;
 use crate::keys::Keys;
 use crate::known::Known;
 use crate::place::{EntryId, Place};
@@ -37,8 +38,8 @@ pub(crate) struct Shared {
     pub carried: AtomicU64,
     /// How many purges of this node are in the log.
     pub sent: AtomicU64,
-    is_over: Mutex<bool>,
-    ended: Condvar,
+    /// Whether the node leaves.
+    pub ending: Ending,
 }
 
 /// The nodes at the last look.
@@ -100,20 +101,8 @@ impl Shared {
             woken: Condvar::new(),
             carried: AtomicU64::new(0),
             sent: AtomicU64::new(0),
-            is_over: Mutex::new(false),
-            ended: Condvar::new(),
+            ending: Ending::default(),
         }
-    }
-
-    /// Whether the node leaves.
-    pub fn is_over(&self) -> bool {
-        *self.is_over.lock()
-    }
-
-    /// The node leaves.
-    pub fn end(&self) {
-        *self.is_over.lock() = true;
-        self.ended.notify_all();
     }
 
     /// Has noted up to where everything is carried out, where nodes share pages.
@@ -140,12 +129,6 @@ impl Shared {
     pub fn try_now(&self) {
         self.work.lock().next_try = Instant::now();
         self.woken.notify_all();
-    }
-
-    /// Waits that long, unless the node leaves before.
-    pub fn rest(&self, time: Duration) {
-        let mut is_over = self.is_over.lock();
-        self.ended.wait_while_for(&mut is_over, |is_over| !*is_over, time);
     }
 
     /// Writes `cluster: SERVER FACT`.

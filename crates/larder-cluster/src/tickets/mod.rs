@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use redis::Value;
 
 use crate::carrier::Level;
+use crate::ending::Ending;
 use crate::fault::Fault;
 use crate::keys::Keys;
 use crate::link::{Link, items, time_of};
@@ -64,21 +64,15 @@ pub struct TicketStart {
 }
 
 /// A node's end.
-pub struct Tickets(Arc<Ends>);
-
-#[derive(Default)]
-struct Ends {
-    is_over: Mutex<bool>,
-    ended: Condvar,
-}
+pub struct Tickets(Arc<Ending>);
 
 impl Tickets {
     /// Starts the thread that gets the keys.
     pub fn start(start: TicketStart) -> std::io::Result<Self> {
-        let ends = Arc::new(Ends::default());
+        let ending = Arc::new(Ending::default());
         let period = millis(start.period);
         let node = Node {
-            ends: Arc::clone(&ends),
+            ending: Arc::clone(&ending),
             keys: Keys::of(&start.settings.name),
             ring: Ring::new(period),
             every: Duration::from_millis((period / FETCHES_OF_PERIOD_MIN).max(1)).min(FETCH_EVERY),
@@ -88,15 +82,12 @@ impl Tickets {
             is_alone: false,
         };
         thread::Builder::new().name("cluster tickets".to_owned()).spawn(move || node.run())?;
-        Ok(Self(ends))
+        Ok(Self(ending))
     }
-}
 
-impl Tickets {
     /// Ends the thread. The user gets no more keys.
     pub fn end(&self) {
-        *self.0.is_over.lock() = true;
-        self.0.ended.notify_all();
+        self.0.end();
     }
 }
 
@@ -107,7 +98,7 @@ impl Drop for Tickets {
 }
 
 struct Node {
-    ends: Arc<Ends>,
+    ending: Arc<Ending>,
     start: TicketStart,
     keys: Keys,
     ring: Ring,
@@ -149,14 +140,12 @@ impl Node {
         let now = self.now().unwrap_or_default();
         self.ring.forget(now, millis(self.start.user.kept()));
         let (is_made_by, keys) = self.ring.at(now);
-        let is_over = self.ends.is_over.lock();
-        if *is_over {
-            return None;
-        }
-        if self.told.is_some() {
-            self.start.user.take(TicketRing { is_made_by, keys: &keys, now: Duration::from_millis(now) });
-        }
-        Some(is_made_by)
+        self.ending.unless_over(|| {
+            if self.told.is_some() {
+                self.start.user.take(TicketRing { is_made_by, keys: &keys, now: Duration::from_millis(now) });
+            }
+            is_made_by
+        })
     }
 
     /// Learns the server's time and its keys, and offers those that it lacks.
@@ -220,9 +209,7 @@ impl Node {
     /// Waits until there is something to do. True at the end.
     fn rest(&self) -> bool {
         let left = self.now().map_or(self.every, |now| Duration::from_millis(self.ring.left(now)));
-        let mut is_over = self.ends.is_over.lock();
-        self.ends.ended.wait_while_for(&mut is_over, |is_over| !*is_over, self.every.min(left));
-        *is_over
+        self.ending.rest(self.every.min(left))
     }
 }
 
