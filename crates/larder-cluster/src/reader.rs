@@ -51,7 +51,7 @@ struct Reader<'s> {
     has_beaten: bool,
     /// As whom the node stands in `nodes`, and the server's time when it wrote that.
     noted: Option<(String, u64)>,
-    /// How many nodes there were then.
+    /// How many nodes there were at the last look.
     nodes: usize,
     /// Whether the last read brought purges, and when one did before.
     has_news: bool,
@@ -177,6 +177,7 @@ impl<'s> Reader<'s> {
         };
         let mut all: Vec<NodeStatus> = others.chain([this]).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
+        self.nodes = all.len();
         *self.shared.looked.lock() = Looked { at: Some(self.shared.contact.now()), nodes: all };
         Ok(())
     }
@@ -212,7 +213,6 @@ impl<'s> Reader<'s> {
         let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
         if !self.noted.as_ref().is_some_and(is_noted) {
             commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(note(self.now, place.at));
-            commands.cmd("HLEN").arg(&keys.nodes);
         }
         let answers = self.link.ask_each(&commands)?;
         let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
@@ -236,11 +236,8 @@ impl<'s> Reader<'s> {
             }
         }
         self.now = time_of(time).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
-        if let [_, nodes] = rest {
-            self.nodes = count_of(nodes).unwrap_or(self.nodes);
-            if is_written {
-                self.noted = Some((node.clone(), self.now));
-            }
+        if !rest.is_empty() && is_written {
+            self.noted = Some((node.clone(), self.now));
         }
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
@@ -381,14 +378,6 @@ impl<'s> Reader<'s> {
             self.is_full_said = true;
             self.shared.say(Level::Error, fault);
         }
-    }
-}
-
-/// How many there are, by the server's word.
-fn count_of(value: &Value) -> Option<usize> {
-    match value {
-        Value::Int(count) => usize::try_from(*count).ok(),
-        _ => None,
     }
 }
 
