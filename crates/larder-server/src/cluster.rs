@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Shelf, Start, Status, Trust};
+use larder_cluster::{
+    Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Share, Shelf, Start, Status, Trust,
+};
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
 use parking_lot::{Mutex, RwLock};
@@ -67,11 +69,16 @@ impl Sharing {
         Some(self.node.load_full()?.status())
     }
 
-    /// The node, if it shares pages and may use what it has.
-    pub fn sharing_pages(&self) -> Option<Arc<Cluster>> {
+    /// The shelf that all nodes share, if there is one and this node may use what it has stored.
+    pub fn shelf(&self) -> Option<Arc<Share>> {
         let node = self.node.load();
-        let node = node.as_ref().filter(|node| node.share().is_some())?;
-        self.is_trusted().then(|| Arc::clone(node))
+        let share = node.as_ref()?.share()?;
+        self.is_trusted().then(|| Arc::clone(share))
+    }
+
+    /// Up to where in the log this node has carried out everything.
+    pub fn place(&self) -> Option<Place> {
+        self.node.load().as_ref()?.place()
     }
 
     /// When a fetch would have begun in a zone of this name that now is as old as one that began at this place of the log.

@@ -19,7 +19,6 @@ use std::time::Duration;
 use redis::Value as Answer;
 
 use crate::keys::{Keys, PageName};
-use crate::random::random_word;
 use crate::settings::{Settings, Shelf};
 
 use line::{Limits, Line};
@@ -85,7 +84,6 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     page: PageName,
-    token: String,
 }
 
 /// What was counted.
@@ -148,15 +146,15 @@ impl Share {
 
     /// Takes the right to fetch a page, unless another node has it. `None` if the server is away or slow.
     pub async fn take(&self, page: &PageName) -> Option<Take> {
-        let token = random_word();
+        let lock = self.keys.lock(page);
         let mut commands = redis::pipe();
-        commands.cmd("SET").arg(self.keys.lock(page)).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
+        commands.cmd("SET").arg(&lock).arg(1).arg("NX").arg("PX").arg(LOCK_MS);
         self.add_look(page, &mut commands);
         // An answer that comes too late may have given the right to nobody.
-        let answers = self.answers(commands, Some(self.released(&self.keys.lock(page)))).await?;
+        let answers = self.answers(commands, Some(released(&lock))).await?;
         let [taken, value, left] = &answers[..] else { return None };
         let lock = match taken {
-            Answer::Okay => Some(Lock { page: page.clone(), token }),
+            Answer::Okay => Some(Lock { page: page.clone() }),
             Answer::Nil => None,
             _ => return None,
         };
@@ -229,13 +227,7 @@ impl Share {
 
     /// A lock of another node goes, too, if this one's time was over: that costs a fetch.
     fn release(&self, lock: &str) {
-        self.stores.put(self.released(lock), 0);
-    }
-
-    fn released(&self, lock: &str) -> redis::Pipeline {
-        let mut release = redis::pipe();
-        release.cmd("DEL").arg(lock);
-        release
+        self.stores.put(released(lock), 0);
     }
 
     async fn answers(&self, commands: redis::Pipeline, undo: Option<redis::Pipeline>) -> Option<Vec<Answer>> {
@@ -260,6 +252,12 @@ impl Share {
     pub fn rests(&self) -> bool {
         self.looks.rests()
     }
+}
+
+fn released(lock: &str) -> redis::Pipeline {
+    let mut release = redis::pipe();
+    release.cmd("DEL").arg(lock);
+    release
 }
 
 /// What `GETRANGE` and `PTTL` say.

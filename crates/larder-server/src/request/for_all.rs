@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{Handing, Object, VaryKey};
-use larder_cluster::{Cluster, Lock, PageName, Place};
+use larder_cluster::{Lock, PageName, Place, Share};
 use larder_store::BodyState;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -14,7 +14,7 @@ use super::pieces;
 
 /// The right of this node to fetch a page for all. It is given back when it is dropped.
 pub struct ForAll {
-    node: Arc<Cluster>,
+    share: Arc<Share>,
     /// `None` once it is given back.
     lock: Option<Lock>,
     /// The name under which the page is looked for.
@@ -29,8 +29,8 @@ pub struct ForAll {
 impl ForAll {
     /// The right to fetch the page of this key, which is looked for under the name `first`. `began` is up to where this node
     /// has carried out what is in the log.
-    pub fn new(node: Arc<Cluster>, lock: Lock, first: PageName, key: Vec<u8>, began: Place) -> Box<Self> {
-        Box::new(Self { node, lock: Some(lock), first, key, began, page: None })
+    pub fn new(share: Arc<Share>, lock: Lock, first: PageName, key: Vec<u8>, began: Place) -> Box<Self> {
+        Box::new(Self { share, lock: Some(lock), first, key, began, page: None })
     }
 
     /// Has every node fetch for itself for a while, as the page cannot be shared.
@@ -40,7 +40,7 @@ impl ForAll {
 
     /// Whether a page of this length can be shared.
     pub fn may_be(&self, bytes: u64) -> bool {
-        self.node.share().is_some_and(|share| bytes < share.bytes_max() as u64)
+        bytes < self.share.bytes_max() as u64
     }
 
     /// Whether the page has this key.
@@ -86,7 +86,6 @@ impl ForAll {
         let now = cx.now();
         let fresh_for = page.fresh_until.since(now);
         let grace = page.stale_while_revalidate.max(page.stale_if_error).min(GRACE_MAX);
-        let (Some(share), Some(lock)) = (self.node.share(), &self.lock) else { return };
         if fresh_for.is_zero() || !self.may_be(body.len() as u64) {
             return self.give_up();
         }
@@ -100,13 +99,14 @@ impl ForAll {
                 vec![(self.first.clone(), handing.differs(&page.vary)), (variant, value)]
             }
         };
-        share.store(lock, &values, lasts);
-        self.lock = None;
+        if let Some(lock) = self.lock.take() {
+            self.share.store(&lock, &values, lasts);
+        }
     }
 
     fn end(&mut self, is_alone: bool) {
-        if let (Some(share), Some(lock)) = (self.node.share(), self.lock.take()) {
-            share.give_up(&lock, is_alone);
+        if let Some(lock) = self.lock.take() {
+            self.share.give_up(&lock, is_alone);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::{Handed, HandedPage, Moment, Object, VaryKey};
-use larder_cluster::{Cluster, Look, Outcome, PageName, Share, Take, Value};
+use larder_cluster::{Look, Outcome, PageName, Share, Take, Value};
 use larder_store::Body;
 
 use crate::context::Cx;
@@ -39,7 +39,7 @@ pub fn is_asked_for(storing: &Storing, ex: &Exchange, cx: &Cx) -> bool {
         && is_kept
         && ex.upstream.asks_of_nodes < ASKS_MAX
         && storing.has_permit()
-        && cx.worker.shared.sharing.sharing_pages().is_some()
+        && cx.worker.shared.sharing.shelf().is_some()
 }
 
 /// What others have led to.
@@ -53,12 +53,12 @@ pub enum Asked {
 /// Asks the others.
 pub async fn ask(sought: Sought, ex: &mut Exchange, cx: &Cx) -> Asked {
     ex.upstream.asks_of_nodes += 1;
-    let Some(node) = cx.worker.shared.sharing.sharing_pages() else { return Asked::Fetch(sought) };
-    let (mut search, mut sought) = (Search::of(node, &sought, ex, cx), sought);
+    let Some(share) = cx.worker.shared.sharing.shelf() else { return Asked::Fetch(sought) };
+    let (mut search, mut sought) = (Search::of(share, &sought, ex, cx), sought);
     loop {
         match search.next(sought, ex, cx).await {
             Next::There => {
-                search.count(Outcome::Found);
+                search.share.count(Outcome::Found);
                 return Asked::There;
             }
             Next::Fetch(mut sought, for_all) => {
@@ -76,7 +76,7 @@ pub async fn ask(sought: Sought, ex: &mut Exchange, cx: &Cx) -> Asked {
 
 /// What a request looks for.
 struct Search {
-    node: Arc<Cluster>,
+    share: Arc<Share>,
     zone: usize,
     first: PageName,
     /// Until when it waits for another node.
@@ -105,24 +105,18 @@ enum Seen {
 }
 
 impl Search {
-    fn of(node: Arc<Cluster>, sought: &Sought, ex: &Exchange, cx: &Cx) -> Self {
+    fn of(share: Arc<Share>, sought: &Sought, ex: &Exchange, cx: &Cx) -> Self {
         let zone = sought.storing.zone();
         let rules = cx.origin(ex).map(|origin| policy::rules(origin, ex, cx.now())).unwrap_or_default();
         let time = if rules.lock { rules.lock_timeout } else { Duration::ZERO };
         let first = name_of(cx.zone(zone).name(), &ex.upstream.cache_key, &VaryKey::none());
-        Self { node, zone, first, until: cx.now().plus(time), pause: PAUSE_MIN, has_waited: false }
-    }
-
-    fn count(&self, outcome: Outcome) {
-        if let Some(share) = self.node.share() {
-            share.count(outcome);
-        }
+        Self { share, zone, first, until: cx.now().plus(time), pause: PAUSE_MIN, has_waited: false }
     }
 
     async fn wait(&mut self) {
         if !self.has_waited {
             self.has_waited = true;
-            self.count(Outcome::Waited);
+            self.share.count(Outcome::Waited);
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -130,27 +124,26 @@ impl Search {
 
     /// Looks once, and takes the right to fetch the page if it is not there.
     async fn next(&self, sought: Sought, ex: &Exchange, cx: &Cx) -> Next {
-        let Some(share) = self.node.share() else { return Next::Fetch(sought, None) };
-        let (name, seen) = self.find(share, ex).await;
+        let (name, seen) = self.find(ex).await;
         let sought = match self.judge(seen, sought, ex, cx).await {
             Ok(next) => return next,
             Err(sought) => sought,
         };
         // Read before the origin is asked.
-        let began = self.node.place();
-        let Some(Take { lock, look }) = share.take(&name).await else {
-            self.count(Outcome::Skipped);
+        let began = cx.worker.shared.sharing.place();
+        let Some(Take { lock, look }) = self.share.take(&name).await else {
+            self.share.count(Outcome::Skipped);
             return Next::Fetch(sought, None);
         };
         let right = |lock, began| {
-            ForAll::new(Arc::clone(&self.node), lock, self.first.clone(), ex.upstream.cache_key.clone(), began)
+            ForAll::new(Arc::clone(&self.share), lock, self.first.clone(), ex.upstream.cache_key.clone(), began)
         };
         let for_all = lock.zip(began).map(|(lock, began)| right(lock, began));
         // It may have come since.
         match (self.judge(seen_of(look, ex), sought, ex, cx).await, for_all) {
             (Ok(next), _) => next,
             (Err(sought), Some(for_all)) => {
-                self.count(Outcome::Missing);
+                self.share.count(Outcome::Missing);
                 Next::Fetch(sought, Some(for_all))
             }
             (Err(sought), None) => Next::Wait(sought),
@@ -158,12 +151,12 @@ impl Search {
     }
 
     /// What is under the name of the page, or of its variant.
-    async fn find(&self, share: &Share, ex: &Exchange) -> (PageName, Seen) {
-        let seen = seen_of(share.look(&self.first).await, ex);
+    async fn find(&self, ex: &Exchange) -> (PageName, Seen) {
+        let seen = seen_of(self.share.look(&self.first).await, ex);
         let Seen::Differs(names) = seen else { return (self.first.clone(), seen) };
         let vary = VaryKey::with_names(names, &ex.selecting());
         let name = name_of(&self.first.zone, &ex.upstream.cache_key, &vary);
-        let seen = seen_of(share.look(&name).await, ex);
+        let seen = seen_of(self.share.look(&name).await, ex);
         (name, seen)
     }
 
@@ -173,7 +166,7 @@ impl Search {
             Seen::Page(page, spent) => self.take_in(&page, spent, sought, ex, cx).await.map(|()| Next::There),
             Seen::Alone => Ok(Next::Fetch(sought, None)),
             Seen::Skipped => {
-                self.count(Outcome::Skipped);
+                self.share.count(Outcome::Skipped);
                 Ok(Next::Fetch(sought, None))
             }
             Seen::Nothing | Seen::Differs(_) => Err(sought),
