@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_http::Time;
-use larder_store::Body;
 
 use crate::object::Object;
 use crate::shelves::head::{self, Rest};
+use crate::shelves::object_of_head;
 use crate::vary::VaryKey;
 
 /// A page that is handed on.
@@ -123,10 +123,10 @@ impl Handed {
 }
 
 impl HandedPage {
-    /// The object with this body, which has the bytes of [`HandedPage::body`], this long after it was handed on. `None` if
-    /// its head cannot be read, or is none that an origin could have sent.
-    pub fn object(&self, body: Body, spent: Duration, now: Time) -> Option<Object> {
-        let mut object = head::decode(&self.head, body).filter(is_of_an_answer)?;
+    /// The object this long after it was handed on, with an empty body: [`HandedPage::body`] has the bytes. `None` if its
+    /// head cannot be read, or is none that an origin could have sent.
+    pub fn object(&self, spent: Duration, now: Time) -> Option<Object> {
+        let mut object = object_of_head(&self.head).filter(is_of_an_answer)?;
         object.stored_at = Time(now.0.saturating_sub(millis(self.age.saturating_add(spent))));
         object.fresh_until = match self.fresh_for.checked_sub(spent) {
             Some(left) => now.plus(left),
@@ -173,6 +173,7 @@ const DIFFERS: u8 = 1;
 #[cfg(test)]
 mod tests {
     use larder_http::Fields;
+    use larder_store::Body;
 
     use super::*;
     use crate::vary::selecting;
@@ -216,10 +217,7 @@ mod tests {
         let page = page(handing(b"key").page(&object(), b"text", Time(15_000)));
         assert_eq!((&*page.key, &*page.began, &*page.body), (&b"key"[..], "epoch 17-0\n", &b"text"[..]));
         assert_eq!(page.lasts, Duration::from_secs(63));
-        let of = |spent, now| {
-            let body = Body::of(page.body.clone(), None);
-            page.object(body, Duration::from_millis(spent), Time(now)).expect("it is whole")
-        };
+        let of = |spent, now| page.object(Duration::from_millis(spent), Time(now)).expect("it is whole");
         // 5 s old, and fresh for 55 s more.
         let (soon, late) = (of(2_000, 900_000), of(56_000, 900_000));
         assert_eq!((soon.stored_at, soon.fresh_until), (Time(893_000), Time(953_000)));
@@ -241,8 +239,7 @@ mod tests {
             Object { fields: with("", "a"), ..object() },
         ] {
             let page = page(handing(b"key").page(&forged, b"text", Time(15_000)));
-            let body = Body::of(page.body.clone(), None);
-            assert!(page.object(body, Duration::ZERO, Time(15_000)).is_none(), "{:?}", forged.fields);
+            assert!(page.object(Duration::ZERO, Time(15_000)).is_none(), "{:?}", forged.fields);
         }
     }
 

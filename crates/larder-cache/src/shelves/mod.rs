@@ -25,7 +25,7 @@ use crate::object::Object;
 use crate::vary::VaryKey;
 use crate::zone::Zone;
 
-/// The object of a record's head, with an empty body, for tools that inspect a disk. `None` if the head is of another
+/// The object of a head as on disk, with an empty body. `None` if the head is of another
 /// version.
 pub fn object_of_head(head: &[u8]) -> Option<Object> {
     head::decode(head, Body::of(Bytes::new(), None))

@@ -11,10 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use larder_cache::{Handed, HandedPage, Moment, Object, VaryKey};
 use larder_cluster::{Look, Outcome, PageName, Share, Take, Value};
-use larder_store::Body;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Part, Purpose, Slicing};
@@ -182,23 +180,32 @@ impl Search {
         ex: &Exchange,
         cx: &Cx,
     ) -> Result<(), Sought> {
-        let Some(since) = self.since(page, spent, &sought, ex, cx) else { return Err(sought) };
+        let Some((mut object, since)) = self.object(page, spent, &sought, ex, cx) else { return Err(sought) };
         let zone = cx.zone(self.zone);
         let (mut writer, body) = zone.body(&ex.upstream.cache_key, Some(page.body.len() as u64), None);
         writer.wait_for_disk().await;
         let is_whole = writer.append(page.body.clone()).is_ok();
         writer.finish();
-        let object = page.object(body, spent, cx.now()).filter(|_| is_whole);
-        let Some(object) = object else { return Err(sought) };
+        if !is_whole {
+            return Err(sought);
+        }
+        object.body = body;
         let Sought { storing, stale } = sought;
         storing.take_in(object, since, cx.now()).map_err(|storing| Sought { storing, stale })
     }
 
-    /// When its fetch would have begun here. `None` if it answers another request, is too old, or nobody knows what was
-    /// purged since.
-    fn since(&self, page: &HandedPage, spent: Duration, sought: &Sought, ex: &Exchange, cx: &Cx) -> Option<Moment> {
+    /// It without its body, and when its fetch would have begun here. `None` if it answers another request, is too old, or
+    /// nobody knows what was purged since.
+    fn object(
+        &self,
+        page: &HandedPage,
+        spent: Duration,
+        sought: &Sought,
+        ex: &Exchange,
+        cx: &Cx,
+    ) -> Option<(Object, Moment)> {
         let now = cx.now();
-        let head = page.object(Body::of(Bytes::new(), None), spent, now)?;
+        let head = page.object(spent, now)?;
         let origin = cx.origin(ex)?;
         let is_of_use = match &sought.stale {
             // That one is here already.
@@ -208,7 +215,7 @@ impl Search {
         let is_answer = policy::rules(origin, ex, now).ignore_vary || head.vary.matches(&ex.selecting());
         let began = page.began.parse().ok()?;
         let since = cx.worker.shared.sharing.moment_at(&self.first.zone, &began)?;
-        (is_of_use && is_answer).then_some(since)
+        (is_of_use && is_answer).then_some((head, since))
     }
 }
 
