@@ -46,6 +46,9 @@ pub enum Fault {
         "holds something else than a key of session tickets under \"{0}\": delete that key, or take another \"name=\""
     )]
     NoTicketKey(String),
+    /// A key of certificates is something else.
+    #[error("holds something else than what larder writes under \"{0}\": delete those keys, or take another \"name=\"")]
+    NoCertificate(String),
     /// It reads its own data, or waits for its primary.
     #[error("is not ready yet ({0})")]
     NotReady(String),

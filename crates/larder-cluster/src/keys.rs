@@ -60,6 +60,36 @@ impl Keys {
         format!("{}limits:{}:{:032x}", self.prefix, name.zone, name.hash)
     }
 
+    /// What all keys of certificates begin with, with a `*` behind it.
+    pub fn acme(&self) -> String {
+        format!("{}acme:*", self.prefix)
+    }
+
+    /// The answer to a challenge of a certificate authority.
+    pub fn challenge(&self, challenge: &str) -> String {
+        format!("{}acme:challenge:{challenge}", self.prefix)
+    }
+
+    /// The certificate of an order, with its private key.
+    pub fn certificate(&self, order: &str) -> String {
+        format!("{}acme:certificate:{order}", self.prefix)
+    }
+
+    /// Who orders it.
+    pub fn order_lock(&self, order: &str) -> String {
+        format!("{}acme:lock:{order}", self.prefix)
+    }
+
+    /// How often ordering it failed.
+    pub fn order_failures(&self, order: &str) -> String {
+        format!("{}acme:failures:{order}", self.prefix)
+    }
+
+    /// There as long as nobody should try again.
+    pub fn order_wait(&self, order: &str) -> String {
+        format!("{}acme:wait:{order}", self.prefix)
+    }
+
     /// How far a node has read.
     pub fn at(&self, node: &str) -> String {
         format!("{}at:{node}", self.prefix)

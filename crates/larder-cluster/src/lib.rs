@@ -1,4 +1,5 @@
-//! What several larders share by a Redis or Valkey: purges, by a stream, keys of session tickets, and what limits count.
+//! What several larders share by a Redis or Valkey: purges, by a stream, keys of session tickets, what limits count, and
+//! certificates that one of them orders.
 //!
 //! [`Cluster::start`] starts three threads, which have nothing to do with workers. What they need of the outside they are
 //! given: who carries purges out ([`Carrier`]), and a clock that goes on while the machine sleeps.
@@ -7,7 +8,7 @@
 //! a purge here  -> queue -> writer -> XADD -> log -> reader of every node -> Carrier
 //!                    |         `-> known: who has read so far?   `-> at:NODE: as far as this
 //!                    `-> the file larder.unsent, while the server is away
-//! tickets: keys of TLS sessions, see [`Tickets`]; limits: see [`Limits`]
+//! tickets: keys of TLS sessions, see [`Tickets`]; limits: see [`Limits`]; acme: see [`Certificates`]
 //! keeper: once a second, when disks have it: the place in the log -> the file larder.place
 //! ```
 //!
@@ -22,10 +23,15 @@
 //! | `lock:ZONE:HASH` | string | ten seconds at most: a node fetches that page |
 //! | `tickets:N` | string | the key of the TLS session tickets of a period of the server's time, until they have all expired |
 //! | `limits:ZONE:HASH` | string | how many requests were let through, until the bucket of `limit_req` is empty |
+//! | `acme:certificate:ORDER` | string | private key and certificate that a node has ordered, until it expires |
+//! | `acme:challenge:WHICH` | string | the answer to a challenge of the CA: fifteen minutes |
+//! | `acme:lock:ORDER` | string | thirty seconds at most, unless it is kept: a node orders |
+//! | `acme:failures:ORDER`, `acme:wait:ORDER` | string | how often an order failed; there while no node should try again |
 //! | `at:NODE` | string | process and place of a node; it goes four seconds after the node            |
 #![forbid(unsafe_code)]
 
 mod carrier;
+mod certificates;
 mod cluster;
 mod contact;
 mod ending;
@@ -50,6 +56,7 @@ mod tickets;
 mod writer;
 
 pub use carrier::{Carrier, Level};
+pub use certificates::{Away as CertificatesAway, Certificates, OrderRight, OrderState, SayLine};
 pub use cluster::{Cluster, Start};
 pub use contact::Trust;
 pub use fault::Fault;

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 pub type Hear = dyn Fn(Option<&Fault>) + Send + Sync;
 
 /// The line. Its thread ends when nobody else holds it.
-pub(super) struct Line {
+pub(crate) struct Line {
     work: Mutex<Work>,
     woken: Condvar,
     limits: Limits,
@@ -26,7 +26,7 @@ pub(super) struct Line {
 
 /// How much waits at most.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     pub questions: usize,
     pub bytes: usize,
     /// How many go out together.

@@ -21,9 +21,8 @@ use redis::Value as Answer;
 use crate::keys::{Keys, PageName};
 use crate::settings::{Settings, Shelf};
 
-use line::{Limits, Line};
-
 pub use line::Hear;
+pub(crate) use line::{Limits, Line};
 
 /// The shelf.
 pub struct Share {

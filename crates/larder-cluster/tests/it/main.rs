@@ -1,5 +1,6 @@
 //! Nodes of a cluster, with a real redis-server.
 
+mod certificates;
 mod faults;
 mod limits;
 mod node;
