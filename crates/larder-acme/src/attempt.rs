@@ -10,9 +10,11 @@ use crate::account::KeyType;
 use crate::certificate::Certificate;
 use crate::client::Client;
 use crate::failure::{Failure, finding, kind, leaves_order};
+use crate::log::Level;
 use crate::order::{Challenge, Order};
+use crate::peers::{http01_name, tls_alpn01_name};
 use crate::registration::Registration;
-use crate::responses::{ChallengeCertificate, Offer, Responses};
+use crate::responses::{ChallengeCertificate, Offer, Responses, server_name_of};
 use crate::shared::Shared;
 use crate::store::OrderUnderWay;
 use instant_acme::{
@@ -197,13 +199,25 @@ impl Attempt<'_> {
                 let fact = format!("the CA offers no challenge for {name} that larder may answer");
                 return Err(Stop::Refused(Failure::later(fact)));
             };
-            offers.push(offer(&self.shared.responses, &challenge).map_err(Stop::Refused)?);
+            let (offer, name, answer) = offer(&self.shared.responses, &challenge).map_err(Stop::Refused)?;
+            offers.push(offer);
+            self.tell_peers(name, answer).await;
             // One that the CA is trying already, for an attempt before this, it must not be told of again.
             if challenge.status == ChallengeStatus::Pending {
                 challenge.set_ready().await.map_err(|error| Stop::Error("try a challenge", error))?;
             }
         }
         Ok(true)
+    }
+
+    /// Has the other hosts answer too: the CA may ask any of them.
+    async fn tell_peers(&self, name: Option<String>, answer: Vec<u8>) {
+        let (Some(peers), Some(name)) = (self.shared.peers(), name) else { return };
+        if peers.offer(name, answer).await.is_err() {
+            let fact =
+                "no other larder can answer the CA, as the server of \"larder_cluster\" is away or takes nothing";
+            self.shared.log.say(Level::Warn, &self.order.label(), fact);
+        }
     }
 
     /// The challenge to answer: one that the CA is trying already, or what the configuration allows, in turn.
@@ -293,12 +307,17 @@ pub(crate) async fn account(shared: &Shared) -> Result<(instant_acme::Account, C
     Ok((account, client))
 }
 
-/// Has the workers answer `challenge`.
-fn offer(responses: &Arc<Responses>, challenge: &ChallengeHandle<'_>) -> Result<Offer, Failure> {
+/// Has the workers answer `challenge`. With the name of the challenge and the answer for other hosts.
+fn offer(
+    responses: &Arc<Responses>,
+    challenge: &ChallengeHandle<'_>,
+) -> Result<(Offer, Option<String>, Vec<u8>), Failure> {
     let name = challenge.identifier().to_string();
     let key_authorization = challenge.key_authorization();
     if challenge.r#type == ChallengeType::Http01 {
-        return Ok(responses.offer_http01(&challenge.token, key_authorization.as_str()));
+        let answer = key_authorization.as_str();
+        let offer = responses.offer_http01(&challenge.token, answer);
+        return Ok((offer, http01_name(&challenge.token), answer.as_bytes().to_vec()));
     }
     let made = || {
         let mut params = CertificateParams::new([name.clone()])?;
@@ -311,7 +330,9 @@ fn offer(responses: &Arc<Responses>, challenge: &ChallengeHandle<'_>) -> Result<
     let certificate = made().map_err(|error: rcgen::Error| {
         Failure::later(format!("cannot make the certificate that answers the challenge for {name}: {error}"))
     })?;
-    Ok(responses.offer_tls_alpn01(&name, certificate))
+    let answer = certificate.to_bytes();
+    let offer = responses.offer_tls_alpn01(&name, certificate);
+    Ok((offer, tls_alpn01_name(&server_name_of(&name)), answer))
 }
 
 fn generate(kind: KeyType) -> Result<KeyPair, rcgen::Error> {

@@ -100,6 +100,11 @@ impl Certificate {
         self.validity
     }
 
+    /// What is larger for a certificate that is to be preferred, as it is newer. The same for two only if they are the same.
+    pub(crate) fn rank(&self) -> impl PartialOrd + '_ {
+        (self.validity.not_before, self.validity.not_after, &self.chain_pem, &self.key_pem)
+    }
+
     pub(crate) fn renewal_id(&self) -> Option<&CertificateIdentifier<'static>> {
         self.renewal_id.as_ref()
     }

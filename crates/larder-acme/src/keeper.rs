@@ -12,8 +12,10 @@ use crate::certificate::Certificate;
 use crate::failure::{Failure, Next};
 use crate::log::Level;
 use crate::order::Order;
+use crate::peers::Right;
 use crate::schedule::{Window, ask_again_after, backoff, chance, kept_at_least, obeyed, renew_at, renew_in, said};
 use crate::shared::{Shared, Status};
+use crate::together::{Hosts, Turn, lost};
 use instant_acme::CertificateIdentifier;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,30 +24,52 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Keeps the certificate of one order.
 pub(crate) struct Keeper {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) order: Order,
-    /// Changes when the configuration is read anew: somebody may have mended what failed.
-    pub(crate) reloads: watch::Receiver<Vec<Order>>,
+    shared: Arc<Shared>,
+    order: Order,
+    hosts: Hosts,
 }
 
 impl Keeper {
+    /// One that has done nothing yet.
+    pub(crate) fn new(shared: Arc<Shared>, order: Order, reloads: watch::Receiver<Vec<Order>>) -> Self {
+        let hosts = Hosts::new(Arc::clone(&shared), order.clone(), reloads);
+        Self { shared, order, hosts }
+    }
+
     /// Runs until it is aborted.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
         // Another process may have renewed it while this one waited for the right to order.
         let mut certificate = self.shared.stored(&self.order);
         let mut hold = Duration::ZERO;
         loop {
-            if let Some(certificate) = &certificate {
-                self.wait_until_due(certificate, hold).await;
-            }
-            let renewed = self.obtain(certificate.as_ref()).await;
-            hold = self.hold(&renewed);
-            certificate = Some(renewed);
+            let newer = match &certificate {
+                Some(certificate) => self.wait_until_due(certificate, hold).await,
+                None => None,
+            };
+            let came = match newer {
+                Some(newer) => Came::Taken(newer),
+                None => self.obtain(certificate.as_ref()).await,
+            };
+            let (came, held) = match came {
+                Came::Ordered(certificate, right) => {
+                    self.hosts.publish(&certificate).await;
+                    drop(right);
+                    let held = self.hold(&certificate);
+                    (certificate, held)
+                }
+                // No sign of a CA that wants an order a minute.
+                Came::Taken(certificate) => {
+                    self.take(&certificate, "took the certificate of another larder");
+                    (certificate, Duration::ZERO)
+                }
+            };
+            (certificate, hold) = (Some(came), held);
         }
     }
 
-    /// Waits until `certificate`, which came just now if there is a `hold`, should be renewed.
-    async fn wait_until_due(&self, certificate: &Certificate, hold: Duration) {
+    /// Waits until `certificate`, which came just now if there is a `hold`, should be renewed, or another host has a newer
+    /// one.
+    async fn wait_until_due(&self, certificate: &Certificate, hold: Duration) -> Option<Certificate> {
         let validity = certificate.validity();
         let timing = &self.shared.timing;
         let held_until = Instant::now() + hold;
@@ -53,6 +77,9 @@ impl Keeper {
         let mut window = None;
         let mut ask_at = Instant::now() + timing.first_ask_within.mul_f64(chance());
         loop {
+            if let Some(newer) = self.hosts.exchange(certificate).await {
+                return Some(newer);
+            }
             let now = self.shared.now();
             let held = held_until.saturating_duration_since(Instant::now());
             self.shared.note(&self.order, |status| {
@@ -61,7 +88,7 @@ impl Keeper {
             });
             let wait = due.duration_since(now).unwrap_or_default().max(held);
             if wait.is_zero() {
-                return;
+                return None;
             }
             if Instant::now() < ask_at {
                 let asked = ask_at.saturating_duration_since(Instant::now());
@@ -97,16 +124,28 @@ impl Keeper {
     }
 
     /// Tries until there is a certificate.
-    async fn obtain(&mut self, current: Option<&Certificate>) -> Certificate {
+    async fn obtain(&self, current: Option<&Certificate>) -> Came {
+        tokio::select! {
+            certificate = self.order(current) => certificate,
+            newer = self.hosts.newer_comes(current) => Came::Taken(newer),
+        }
+    }
+
+    async fn order(&self, current: Option<&Certificate>) -> Came {
+        let mut is_cut = false;
         let mut failures = 0u32;
         let mut soon = 0;
         self.wait_as_asked().await;
         loop {
             self.shared.note(&self.order, |status| status.next_attempt = None);
-            let failure = match self.attempt(current, failures).await {
+            let right = match self.hosts.turn(current, &mut failures, is_cut).await {
+                Turn::Take(certificate) => return Came::Taken(*certificate),
+                Turn::Order(right) => right,
+            };
+            let failure = match self.attempt(current, failures, right.as_deref()).await {
                 Ok(certificate) => {
-                    self.take(&certificate);
-                    return certificate;
+                    self.take(&certificate, "got a certificate");
+                    return Came::Ordered(certificate, right);
                 }
                 Err(failure) => failure,
             };
@@ -116,8 +155,14 @@ impl Keeper {
             let wait = if is_soon { SOON } else { self.wait_after(failures, failure.next) };
             match is_soon {
                 true => self.shared.log.say(Level::Info, &self.order.label(), &failure.text),
-                false => self.say(current, &failure, wait),
+                false => {
+                    self.say(current, &failure, wait);
+                    self.hosts.tell_failure(failures, wait).await;
+                }
             }
+            // Others try first: what failed may be a matter of this host.
+            let wait = if right.is_some() { wait + self.shared.timing.peers_every * 5 } else { wait };
+            drop(right);
             self.shared.note(&self.order, |status| {
                 status.failures = failures;
                 status.last_error = Some(failure.text.clone());
@@ -129,8 +174,9 @@ impl Keeper {
                         self.shared.log.say(Level::Warn, &self.order.label(), &error.to_string());
                     }
                     sleep(wait).await;
+                    is_cut = false;
                 }
-                Next::Soon | Next::Later | Next::LaterForChallenges => self.wait(wait).await,
+                Next::Soon | Next::Later | Next::LaterForChallenges => is_cut = self.hosts.wait(wait).await,
             }
         }
     }
@@ -153,14 +199,28 @@ impl Keeper {
         sleep(wait).await;
     }
 
-    async fn attempt(&self, current: Option<&Certificate>, failures: u32) -> Result<Certificate, Failure> {
-        let Ok(_turn) = self.shared.turns.acquire().await else {
-            return Err(Failure::later("larder is stopping"));
-        };
+    async fn attempt(
+        &self,
+        current: Option<&Certificate>,
+        failures: u32,
+        right: Option<&dyn Right>,
+    ) -> Result<Certificate, Failure> {
         let replaces = current.and_then(Certificate::renewal_id);
         let attempt = Attempt { shared: &self.shared, order: &self.order, failures, replaces };
-        let outcome = timeout(ATTEMPT_MAX, attempt.run()).await;
-        outcome.unwrap_or_else(|_| Err(Failure::later(format!("the CA came to no end within {}", said(ATTEMPT_MAX)))))
+        let in_turn = async {
+            let Ok(_turn) = self.shared.turns.acquire().await else {
+                return Err(Failure::later("larder is stopping"));
+            };
+            let outcome = timeout(ATTEMPT_MAX, attempt.run()).await;
+            outcome
+                .unwrap_or_else(|_| Err(Failure::later(format!("the CA came to no end within {}", said(ATTEMPT_MAX)))))
+        };
+        tokio::select! {
+            outcome = in_turn => outcome,
+            () = lost(right, self.shared.timing.keep_every) => {
+                Err(Failure::later("another larder of the cluster has taken over the order"))
+            }
+        }
     }
 
     /// How long to wait after the `failures`th failure in a row.
@@ -174,26 +234,14 @@ impl Keeper {
         }
     }
 
-    /// Waits, but not on if the configuration is read anew: people do that after mending what failed.
-    async fn wait(&mut self, wait: Duration) {
-        self.reloads.mark_unchanged();
-        let least = wait.min(self.shared.timing.retry_first);
-        sleep(least).await;
-        tokio::select! {
-            () = sleep(wait - least) => {}
-            // An end of the reloads is the end of the thread, which aborts this.
-            Ok(()) = self.reloads.changed() => {}
-        }
-    }
-
-    /// A certificate came: stores it and hands it on. It is used even if it cannot be stored.
-    fn take(&self, certificate: &Certificate) {
+    /// A certificate came, as `how` says: stores it and hands it on. It is used even if it cannot be stored.
+    fn take(&self, certificate: &Certificate, how: &str) {
         let not_after = certificate.validity().not_after;
         if let Err(error) = self.shared.save_and_deliver(&self.order, certificate) {
             let fact = format!("the certificate came and is used, but not stored: {error}");
             self.shared.log.say(Level::Error, &self.order.label(), &fact);
         }
-        let fact = format!("got a certificate, valid until {}", httpdate::fmt_http_date(not_after));
+        let fact = format!("{how}, valid until {}", httpdate::fmt_http_date(not_after));
         self.shared.log.say(Level::Notice, &self.order.label(), &fact);
         self.shared.note(&self.order, |status| {
             *status = Status { names: status.names.clone(), not_after: Some(not_after), ..Status::default() };
@@ -234,6 +282,14 @@ impl Keeper {
         let fact = format!("{}{until}; next try in {}", failure.text, said(wait));
         self.shared.log.say(level, &self.order.label(), &fact);
     }
+}
+
+/// Where a certificate comes from.
+enum Came {
+    /// From the CA, for this host. Others wait for it as long as the right is there.
+    Ordered(Certificate, Option<Box<dyn Right>>),
+    /// From another host.
+    Taken(Certificate),
 }
 
 /// A CA that tries challenges and signs, each at its slowest, stays below this.

@@ -30,6 +30,21 @@ pub struct ChallengeCertificate {
     pub key_der: Vec<u8>,
 }
 
+impl ChallengeCertificate {
+    /// Both as bytes, for another host: the length of the certificate in four, it, and its key.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let length = u32::try_from(self.cert_der.len()).unwrap_or(u32::MAX);
+        [&length.to_be_bytes()[..], &self.cert_der, &self.key_der].concat()
+    }
+
+    /// What another host has made of one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (cert, key) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+        Some(Self { cert_der: cert.to_vec(), key_der: key.to_vec() })
+    }
+}
+
 impl Responses {
     /// No challenge is under way.
     pub fn new() -> Self {
@@ -108,7 +123,7 @@ impl Drop for Offer {
 }
 
 /// The server name that the CA sends for `name`: an address is asked for by its name in reverse DNS (RFC 8738 §6).
-fn server_name_of(name: &str) -> String {
+pub(crate) fn server_name_of(name: &str) -> String {
     match name.parse() {
         Ok(IpAddr::V4(address)) => {
             let [a, b, c, d] = address.octets();
@@ -142,6 +157,16 @@ mod tests {
         drop(other);
         assert!(responses.tls_alpn01("example.org").is_none());
         assert!(responses.is_empty());
+    }
+
+    #[test]
+    fn a_certificate_for_a_challenge_goes_to_another_host() {
+        let bytes = ChallengeCertificate { cert_der: vec![1, 2, 3], key_der: vec![4] }.to_bytes();
+        let again = ChallengeCertificate::from_bytes(&bytes).expect("it was made here");
+        assert_eq!((again.cert_der, again.key_der), (vec![1, 2, 3], vec![4]));
+        for cut in 0..7 {
+            assert!(ChallengeCertificate::from_bytes(&bytes[..cut]).is_none(), "{cut}");
+        }
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub struct Timing {
     pub first_ask_within: Duration,
     /// How often it is asked again when it does not say.
     pub ask_every: Duration,
+    /// How often it is looked whether another host has got a certificate that it orders.
+    pub peers_every: Duration,
+    /// How often the right to order is kept.
+    pub keep_every: Duration,
 }
 
 impl Default for Timing {
@@ -27,6 +31,8 @@ impl Default for Timing {
             look_every: Duration::from_secs(60),
             first_ask_within: HOUR,
             ask_every: 6 * HOUR,
+            peers_every: Duration::from_secs(1),
+            keep_every: Duration::from_secs(10),
         }
     }
 }
@@ -47,6 +53,17 @@ pub(crate) fn obeyed(retry_after: Duration) -> Duration {
 /// When to renew if the CA has no opinion: at two thirds of the lifetime, up to a thirtieth earlier by chance.
 pub(crate) fn renew_at(validity: Validity, chance: f64) -> SystemTime {
     validity.not_before + validity.lifetime().mul_f64(2.0 / 3.0 - chance / 30.0)
+}
+
+/// When to order though nobody knows whether another host does, if there is a certificate: with a sixth of its lifetime
+/// left, up to a thirtieth earlier by chance.
+pub(crate) fn alone_at(validity: Validity, chance: f64) -> SystemTime {
+    validity.not_before + validity.lifetime().mul_f64(5.0 / 6.0 - chance / 30.0)
+}
+
+/// How long to wait with that if there is none: by chance, so that hosts do not come together.
+pub(crate) fn alone_after(first: Duration, chance: f64) -> Duration {
+    first.mul_f64(1.0 + 2.0 * chance)
 }
 
 /// When to renew if the CA suggests a window (RFC 9773 §4.2): anywhere in it, but not so late that a failure could not
@@ -143,6 +160,17 @@ mod tests {
         }
         let backwards = Validity { not_before: day(1000), not_after: day(10) };
         assert_eq!(renew_at(backwards, 0.5), day(1000));
+    }
+
+    #[test]
+    fn a_host_that_knows_nothing_of_the_others_orders_later_than_it_would_with_them() {
+        let validity = Validity { not_before: day(1000), not_after: day(1090) };
+        for (chance, after) in [(0.0, 75), (1.0, 72)] {
+            let alone = alone_at(validity, chance).duration_since(day(1000)).expect("it is later");
+            assert!(alone.abs_diff(after * DAY) < MINUTE, "{chance}: {alone:?}");
+            assert!(alone_at(validity, chance) > renew_at(validity, 0.0));
+        }
+        assert_eq!((alone_after(MINUTE, 0.0), alone_after(MINUTE, 1.0)), (MINUTE, 3 * MINUTE));
     }
 
     #[test]

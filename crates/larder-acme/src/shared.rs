@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::certificate::Certificate;
 use crate::log::Log;
 use crate::order::Order;
+use crate::peers::{FindPeers, Peers};
 use crate::responses::Responses;
 use crate::schedule::Timing;
 use crate::store::{Store, StoreError};
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) turns: Semaphore,
     pub(crate) now: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(crate) on_certificate: Box<OnCertificate>,
+    pub(crate) find_peers: Box<FindPeers>,
     /// Held from reading or writing a certificate until it is handed on, so that no old one is handed on last.
     pub(crate) delivery: Mutex<()>,
     /// By the id of the order. Not held while anything else is called.
@@ -35,6 +37,11 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn now(&self) -> SystemTime {
         (self.now)()
+    }
+
+    /// The other hosts, if there are any.
+    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        (self.find_peers)()
     }
 
     /// The stored certificate of `order`, handed on.

@@ -17,6 +17,7 @@ use crate::certificate::Certificate;
 use crate::log::{Level, Log};
 use crate::order::Order;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -47,6 +48,11 @@ pub(crate) struct OrderUnderWay {
 impl Store {
     pub(crate) fn new(state_dir: &Path, directory: &str, log: Log) -> Self {
         Self { folder: state_dir.join(folder_name(directory)), log }
+    }
+
+    /// What tells the CA from others: the name of its folder.
+    pub(crate) fn folder_name(&self) -> Cow<'_, str> {
+        self.folder.file_name().unwrap_or_default().to_string_lossy()
     }
 
     /// Makes the folders, and sees that nobody else may look into the CA's. The one above it may be shared with others,

@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::keeper::Keeper;
 use crate::log::{Level, Log, OnLog};
 use crate::order::Order;
+use crate::peers::FindPeers;
 use crate::responses::Responses;
 use crate::schedule::Timing;
 use crate::shared::{OnCertificate, Shared, Status};
@@ -26,6 +27,8 @@ pub struct Hooks {
     pub on_log: Box<OnLog>,
     /// The time of day.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    /// Finds the other hosts that serve the same names.
+    pub find_peers: Box<FindPeers>,
     /// How long to wait for what.
     pub timing: Timing,
 }
@@ -46,6 +49,7 @@ pub fn spawn(account: Account, orders: Vec<Order>, responses: Arc<Responses>, ho
         turns: Semaphore::new(TURNS),
         now: hooks.now,
         on_certificate: hooks.on_certificate,
+        find_peers: hooks.find_peers,
         delivery: Mutex::default(),
         statuses: Mutex::default(),
     });
@@ -139,7 +143,7 @@ async fn run(shared: &Arc<Shared>, mut wanted: watch::Receiver<Vec<Order>>) {
                 continue;
             }
             shared.note(order, |_| ());
-            let keeper = Keeper { shared: shared.clone(), order: order.clone(), reloads: wanted.clone() };
+            let keeper = Keeper::new(shared.clone(), order.clone(), wanted.clone());
             let task = tasks.spawn(async move {
                 sleep(pause).await;
                 keeper.run().await;

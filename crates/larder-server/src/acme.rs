@@ -159,6 +159,7 @@ impl Issuing {
             }),
             on_log: Box::new(move |level, text| lines.write(log_level(level), text)),
             now: Box::new(clock::system_time),
+            find_peers: Box::new(|| None),
             timing: Timing::default(),
         };
         larder_acme::spawn(account, orders, Arc::clone(&self.responses), hooks)

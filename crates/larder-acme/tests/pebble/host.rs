@@ -1,7 +1,7 @@
 //! The host whose names are proven: responders for both challenges, and what the thread said and handed on.
 
 use crate::ca::{Pebble, Place, Wish};
-use larder_acme::{Account, Challenge, Handle, Hooks, Level, Order, Responses, Status, Timing, spawn};
+use larder_acme::{Account, Challenge, Handle, Hooks, Level, Order, Peers, Responses, Status, Timing, spawn};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -23,6 +23,8 @@ pub struct Host {
     pub timing: Timing,
     pub http: Http01,
     pub wish: Wish,
+    /// Other hosts for the same names.
+    pub peers: Option<Arc<dyn Peers>>,
     state_dir: TempDir,
 }
 
@@ -64,7 +66,7 @@ impl Host {
             look_every: Duration::from_millis(100),
             ..Timing::default()
         };
-        Self { place, account, responses, ahead_seconds: Arc::default(), timing, http, wish, state_dir }
+        Self { place, account, responses, ahead_seconds: Arc::default(), timing, http, wish, peers: None, state_dir }
     }
 
     pub fn start_ca(&self) -> Pebble {
@@ -79,6 +81,7 @@ impl Host {
             let _ = to.lock().expect("nobody panics with it").send(event);
         };
         let ahead = self.ahead_seconds.clone();
+        let peers = self.peers.clone();
         let hooks = Hooks {
             on_certificate: Box::new(move |names, chain, key| {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("PEM is ASCII");
@@ -87,6 +90,7 @@ impl Host {
             }),
             on_log: Box::new(move |level, line| give(&lines, Event::Line(level, line.into()))),
             now: Box::new(move || SystemTime::now() + Duration::from_secs(ahead.load(Ordering::Relaxed))),
+            find_peers: Box::new(move || peers.clone()),
             timing: self.timing.clone(),
         };
         let handle = spawn(self.account.clone(), orders.to_vec(), self.responses.clone(), hooks);
@@ -140,6 +144,15 @@ impl Running {
                 None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
                 None => panic!("it tries for ever: {:?}", self.status()),
             }
+        }
+    }
+
+    /// Waits for what has no event.
+    pub fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(Instant::now() < deadline, "{what}: {:#?}", self.lines);
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod ca;
 mod host;
+mod together;
 
 use ca::EAB_KEY;
 use host::{Host, Issued, order};
