@@ -3,7 +3,7 @@
 //! ```text
 //! configuration -> Plan -> Issuing -> the thread of larder-acme -> the CA
 //!                            |           `-> Responses <- handshakes and requests of the CA
-//! handshakes <- Issued <- AllIssued <- certificates, as they come
+//! handshakes <- Issued <- AllIssued <- certificates, as they come, of the CA or another larder of the cluster
 //! ```
 
 use std::collections::HashMap;
@@ -15,6 +15,7 @@ use larder_conf::model::LogLevel;
 use larder_tls::{CertifiedKey, KeyError};
 use parking_lot::Mutex;
 
+use crate::acme_sharing::AcmeSharing;
 use crate::clock;
 use crate::log::main::MainLog;
 
@@ -101,14 +102,16 @@ impl AllIssued {
 pub struct Issuing {
     responses: Arc<Responses>,
     issued: AllIssued,
+    others: Arc<AcmeSharing>,
     log: MainLog,
     running: Mutex<Option<Handle>>,
 }
 
 impl Issuing {
-    /// Nothing is ordered yet. Certificates will go to `issued`, answers to the CA's challenges to `responses`.
-    pub fn new(responses: Arc<Responses>, issued: AllIssued, log: MainLog) -> Self {
-        Self { responses, issued, log, running: Mutex::default() }
+    /// Nothing is ordered yet. Certificates will go to `issued`, answers to the CA's challenges to `responses`, both to
+    /// `others`.
+    pub fn new(responses: Arc<Responses>, issued: AllIssued, others: Arc<AcmeSharing>, log: MainLog) -> Self {
+        Self { responses, issued, others, log, running: Mutex::default() }
     }
 
     /// Orders and renews the certificates of `plan` from now on. Stored certificates are in place when this returns; it
@@ -149,7 +152,7 @@ impl Issuing {
 
     fn spawn(&self, account: Account, orders: Vec<Order>) -> Option<Handle> {
         let (issued, log) = (self.issued.clone(), self.log.clone());
-        let lines = self.log.clone();
+        let (lines, others) = (self.log.clone(), Arc::clone(&self.others));
         let hooks = Hooks {
             on_certificate: Box::new(move |names, chain, key| {
                 if let Err(error) = issued.take(names, chain, key) {
@@ -159,7 +162,7 @@ impl Issuing {
             }),
             on_log: Box::new(move |level, text| lines.write(log_level(level), text)),
             now: Box::new(clock::system_time),
-            find_peers: Box::new(|| None),
+            find_peers: Box::new(move || others.peers()),
             timing: Timing::default(),
         };
         larder_acme::spawn(account, orders, Arc::clone(&self.responses), hooks)

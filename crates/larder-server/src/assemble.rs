@@ -470,6 +470,7 @@ impl Builder {
         self.site.caches.cluster = Some(cluster::settings(cluster, ca));
         self.share = cluster.share;
         self.site.caches.shares_limits = cluster.share.limits;
+        self.site.caches.shares_certificates = cluster.share.acme;
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {

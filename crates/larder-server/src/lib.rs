@@ -7,6 +7,7 @@
 pub mod access;
 mod access_lines;
 pub mod acme;
+mod acme_sharing;
 mod ahead;
 pub mod ask;
 pub mod assemble;

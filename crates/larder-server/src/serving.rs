@@ -142,7 +142,10 @@ impl Serving {
         limits.follow(&site, &main_log);
         shared.workers.pressure.watch(main_log.clone());
         // Before the first client connects, so that it already gets the certificates that were issued earlier.
-        let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
+        let others = Arc::clone(&shared.workers.acme_sharing);
+        others.follow(site.caches.sharing_certificates(), &main_log);
+        let challenges = Arc::clone(&shared.workers.challenges);
+        let issuing = Issuing::new(challenges, keeping.issued().clone(), others, main_log.clone());
         issuing.follow(site.acme.as_ref());
         let lurker = Lurker::start();
         lurker.follow(&site.caches);
@@ -177,6 +180,7 @@ impl Serving {
         self.shared.workers.sharing.follow(cluster, zones, &self.main_log, Moment::Reload);
         self.tickets.follow(&site.caches, &self.main_log);
         self.limits.follow(&site, &self.main_log);
+        self.shared.workers.acme_sharing.follow(site.caches.sharing_certificates(), &self.main_log);
         self.issuing.follow(site.acme.as_ref());
         self.lurker.follow(&site.caches);
         refiller::follow(&site, &self.shared.workers.refill);

@@ -9,6 +9,7 @@ use larder_http::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::acme_sharing::AcmeSharing;
 use crate::cluster::Sharing;
 use crate::compressor::Compressor;
 
@@ -39,6 +40,8 @@ pub struct Shared {
     pub compressor: Arc<Compressor>,
     /// The answers to challenges of the certificate authority (ACME).
     pub challenges: Arc<Responses>,
+    /// Other larders that have such answers, too.
+    pub acme_sharing: Arc<AcmeSharing>,
     /// The limits on memory.
     pub pressure: Arc<Pressure>,
     /// What modules of VCL keep.

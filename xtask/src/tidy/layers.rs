@@ -69,6 +69,7 @@ const LAYERS: &[(&str, Layers)] = &[
             ],
             &[
                 "acme",
+                "acme_sharing",
                 "auth",
                 "cluster",
                 "files",

@@ -75,15 +75,9 @@ fn share(d: &Directive, word: &Word, value: &str) -> Outcome<ClusterShare> {
         match what {
             "tickets" => share.tickets = true,
             "limits" => share.limits = true,
-            "acme" => {
-                return Err(Diagnostic::error("\"larder_cluster\" does not share certificates of \"larder_acme\"")
-                    .at(word.span)
-                    .help(
-                        "order them on one machine, copy them to the others, and name the files in \"ssl_certificate\"",
-                    ));
-            }
+            "acme" => share.acme = true,
             _ => {
-                let expected = "\"off\", \"tickets\", \"limits\" or \"tickets,limits\"";
+                let expected = "\"off\", or \"tickets\", \"limits\" and \"acme\" with commas between";
                 return Err(d.invalid_parameter_value(word, expected));
             }
         }

@@ -55,18 +55,20 @@ pub struct ClusterShare {
     pub tickets: bool,
     /// `limits`: what `limit_req` counts.
     pub limits: bool,
+    /// `acme`: certificates of `larder_acme`, and answers to the challenges of the CA.
+    pub acme: bool,
 }
 
 impl ClusterShare {
     /// `off`.
     pub const fn nothing() -> Self {
-        Self { tickets: false, limits: false }
+        Self { tickets: false, limits: false, acme: false }
     }
 }
 
 impl Default for ClusterShare {
     fn default() -> Self {
-        Self { tickets: true, limits: false }
+        Self { tickets: true, limits: false, acme: false }
     }
 }
 

@@ -229,7 +229,7 @@ async fn handshake(
         }
         None => listener.default,
     };
-    if let Some(answer) = challenged(&hello, cx) {
+    if let Some(answer) = challenged(&hello, cx).await {
         return answer_challenge(socket, hello, first, &answer, [server, listener.default], cx).await;
     }
     let shake = Shake::begin(&cx.site().servers[server], cx);
@@ -300,10 +300,12 @@ async fn shake_hands(stream: &Tls, cx: &Cx, fails: impl Fn(&io::Error)) -> Resul
 
 /// The certificate for an authority that checks a name by tls-alpn-01, which offers that protocol and no other. `None`
 /// for everybody else, and for an authority whose challenge is not ours: it then finds no protocol to agree on.
-fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
-    match &*hello.alpn {
-        [only] if **only == *ACME_TLS => cx.worker.shared.challenges.tls_alpn01(hello.server_name.as_deref()?),
-        _ => None,
+async fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
+    let [only] = &*hello.alpn else { return None };
+    let name = hello.server_name.as_deref().filter(|_| **only == *ACME_TLS)?;
+    match cx.worker.shared.challenges.tls_alpn01(name) {
+        Some(answer) => Some(answer),
+        None => cx.worker.shared.acme_sharing.tls_alpn01(name).await.map(Arc::new),
     }
 }
 

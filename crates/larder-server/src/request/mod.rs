@@ -154,6 +154,8 @@ pub enum Slow {
     Hold(Box<lookup::Held>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
+    /// Ask for what another larder answers to a challenge of the CA with this token.
+    Challenge(Box<str>),
     /// Look whether another node has the page, or fetches it.
     Share(Box<share::Sought>),
     /// Ban pages of a cache.
@@ -498,6 +500,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
         Slow::Hold(held) => lookup::held(*held, ex, cx).await,
         Slow::Load(loading) => lookup::load(*loading).await,
+        Slow::Challenge(token) => acme_challenge::ask(&token, ex, cx).await,
         Slow::Share(sought) => {
             let zone = sought.storing.zone();
             lookup::after_seeking(zone, share::ask(*sought, ex, cx).await, ex, cx)

@@ -277,6 +277,7 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
             | Slow::PurgePages(_)
             | Slow::PurgeUrl(_)
             | Slow::Film(_)
+            | Slow::Challenge(_)
             | Slow::Share(_)
             | Slow::Form(_),
         ) => SliceError::Missing,

@@ -161,6 +161,8 @@ fn assumed(slow: Slow, ex: &mut Exchange) -> Step {
             verdict("answered by larder itself: 401, after auth_delay", ex);
             Step::Abort
         }
+        // Whether a token is of an order under way is not explained: the site answers all others.
+        Slow::Challenge(_) => Step::Route(Entrance::Server),
         Slow::Delay(_)
         | Slow::Ban(_)
         | Slow::ReadBody

@@ -211,8 +211,17 @@ pub struct Caches {
     pub shared_tickets: Option<Arc<TicketKeys>>,
     /// Whether `larder_cluster` shares the counts of `limit_req`.
     pub shares_limits: bool,
+    /// Whether it shares certificates of `larder_acme`.
+    pub shares_certificates: bool,
     /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
     pub lurker_age: Option<Duration>,
+}
+
+impl Caches {
+    /// `larder_cluster`, if it shares certificates.
+    pub fn sharing_certificates(&self) -> Option<&Settings> {
+        self.cluster.as_ref().filter(|_| self.shares_certificates)
+    }
 }
 
 /// The zones of `limit_req` and `limit_conn`.

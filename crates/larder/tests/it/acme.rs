@@ -73,7 +73,7 @@ impl Authority {
     }
 
     /// Ends it.
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         for mut process in self.processes.drain(..) {
             let _ = process.kill();
             let _ = process.wait();
@@ -86,7 +86,8 @@ impl Authority {
         text_of(&log).matches(text).count()
     }
 
-    fn orders(&self) -> usize {
+    /// How many orders there were since its start.
+    pub fn orders(&self) -> usize {
         self.count("Added order")
     }
 
@@ -161,7 +162,7 @@ fn connect(site: &Site, name: &str) -> Client {
 }
 
 /// The certificate that is shown for `name`, DER.
-fn shown(site: &Site, name: &str) -> Vec<u8> {
+pub fn shown(site: &Site, name: &str) -> Vec<u8> {
     connect(site, name).tls().expect("it is TLS").certificate
 }
 
@@ -175,7 +176,7 @@ fn is_issued(certificate: &[u8]) -> bool {
 }
 
 /// Waits until the certificate that is shown for `name` was issued by the CA, and is for `also` too.
-fn issued(site: &Site, name: &str, also: &str) -> Vec<u8> {
+pub fn issued(site: &Site, name: &str, also: &str) -> Vec<u8> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let certificate = shown(site, name);

@@ -13,6 +13,7 @@ mod cache_status;
 mod cache_tool;
 mod certbot;
 mod cluster;
+mod cluster_acme;
 mod cluster_limits;
 mod cluster_parents;
 mod cluster_share;
