@@ -4,7 +4,12 @@
 ///
 /// Commas inside double quotes do not separate. A quote that is never closed reaches to the end.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
-    Members { rest: value }
+    parts(value, b',')
+}
+
+/// The same of what another byte separates, such as the parameters of a member at `;`.
+pub fn parts(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> + Clone {
+    Parts { rest: value, separator }
 }
 
 /// Whether a member of one of the `lines` is `token`, ignoring case.
@@ -33,33 +38,34 @@ pub fn trim(text: &[u8]) -> &[u8] {
 }
 
 #[derive(Clone)]
-struct Members<'a> {
+struct Parts<'a> {
     rest: &'a [u8],
+    separator: u8,
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for Parts<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
         while !self.rest.is_empty() {
-            let end = member_end(self.rest);
-            let member = trim(&self.rest[..end]);
+            let end = part_end(self.rest, self.separator);
+            let part = trim(&self.rest[..end]);
             self.rest = self.rest.get(end + 1..).unwrap_or_default();
-            if !member.is_empty() {
-                return Some(member);
+            if !part.is_empty() {
+                return Some(part);
             }
         }
         None
     }
 }
 
-/// Where the first member of a list ends: at a comma outside quotes, or at the end.
-fn member_end(list: &[u8]) -> usize {
+/// Where the first part of a list ends: at a separator outside quotes, or at the end.
+fn part_end(list: &[u8], separator: u8) -> usize {
     let mut is_quoted = false;
     let mut at = 0;
     while let Some(&byte) = list.get(at) {
         match byte {
-            b',' if !is_quoted => return at,
+            byte if byte == separator && !is_quoted => return at,
             b'"' => is_quoted = !is_quoted,
             b'\\' if is_quoted => at += 1,
             _ => {}
@@ -88,6 +94,12 @@ mod tests {
             let found: Vec<_> = members(list.as_bytes()).map(|member| String::from_utf8_lossy(member)).collect();
             assert_eq!(found, expected, "{list}");
         }
+    }
+
+    #[test]
+    fn parameters_are_split_at_semicolons_outside_quotes() {
+        let found: Vec<_> = parts(br#"larder ;a="1;\";2";; b=3"#, b';').collect();
+        assert_eq!(found, [&b"larder"[..], br#"a="1;\";2""#, b"b=3"]);
     }
 
     #[test]

@@ -27,6 +27,7 @@
 //! | [`deliver`], [`esi`] | `mod.rs`, `esi.rs`      | [`Delivery`]: after changes of the head; or elsewhere                   |
 //! | [`restarts_max`], [`writes_requests`] | `mod.rs`, `fetch.rs` | how often a request begins anew; who writes the head for the origin |
 
+mod behind;
 pub mod directives;
 pub mod litespeed;
 pub mod rfc9111;
@@ -560,13 +561,18 @@ pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool 
 
 /// What of an answer is stored.
 pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
-    match &origin.policy {
+    let mut keep = match &origin.policy {
         Policy::Directives(policy) => directives::keep(policy, answer, ex, cx),
         Policy::Rfc9111(policy) => rfc9111::keep(policy, answer, ex, cx),
-        Policy::Vcl(policy) => vcl::keep(policy, answer, ex, cx),
+        // It decides by itself.
+        Policy::Vcl(policy) => return vcl::keep(policy, answer, ex, cx),
         #[cfg(test)]
         Policy::Written => written::keep(answer, cx.now()),
+    };
+    if let Keep::Until(kept) = &mut keep {
+        behind::cap(&mut kept.lifetime, &answer.fields, cx.now());
     }
+    keep
 }
 
 /// Whether heads of responses are to be shown to [`deliver`], which costs a hit its quick way.
@@ -599,19 +605,27 @@ pub fn confirmed(
     cx: &Cx,
 ) -> Confirmed {
     let as_it_is = |lifetime| Confirmed::Until { lifetime, changed: None };
-    match &origin.policy {
+    let mut confirmed = match &origin.policy {
         Policy::Directives(policy) => {
             let of_file = directives::time_of_file(object.status, &object.fields, ex, cx);
             as_it_is(directives::confirmed(policy, &confirmation.fields, object, of_file, cx.now()))
         }
         Policy::Rfc9111(policy) => rfc9111::confirmed(policy, confirmation, object, ex, cx),
-        Policy::Vcl(policy) => match vcl::keep(policy, confirmation, ex, cx) {
-            Keep::Until(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },
-            instead => Confirmed::Alone { fields: Fields::clone(&confirmation.fields), instead },
-        },
+        Policy::Vcl(policy) => {
+            return match vcl::keep(policy, confirmation, ex, cx) {
+                Keep::Until(kept) => {
+                    Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) }
+                }
+                instead => Confirmed::Alone { fields: Fields::clone(&confirmation.fields), instead },
+            };
+        }
         #[cfg(test)]
         Policy::Written => as_it_is(written::confirmed(cx.now())),
+    };
+    if let Confirmed::Until { lifetime, .. } = &mut confirmed {
+        behind::cap(lifetime, &confirmation.fields, cx.now());
     }
+    confirmed
 }
 
 /// How often a request may begin anew.

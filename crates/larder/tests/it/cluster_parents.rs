@@ -152,6 +152,51 @@ fn a_page_is_fresh_no_longer_for_being_kept_twice() {
 }
 
 #[test]
+fn what_is_stale_at_its_home_is_not_fresh_at_another_node() {
+    let nodes = Nodes::start();
+    // A home answers with its stale page, or confirms that of the other node.
+    for (path, has_tag) in [("/whole", false), ("/confirmed", true)] {
+        let set = |text: &str| {
+            let page = Answer::ok(text).field("Cache-Control", "max-age=3600");
+            nodes.origin.answer(path, if has_tag { page.field("ETag", &format!("\"{text}\"")) } else { page });
+        };
+        set("old");
+        nodes.sites.iter().for_each(|site| assert_eq!(text(&site.get(path)), "old"));
+        set("new");
+        let url = format!("http://site.test{path}");
+        for zone in ["home", "near"] {
+            let told = nodes.sites[0].setup().larder_words(&["purge", &url, "--soft", "--zone", zone]);
+            assert!(text_of(&told.stdout).ends_with("Known on 3 of 3 nodes\n"), "{told:?}");
+        }
+        for site in &nodes.sites {
+            eventually("the new page", || text(&site.get(path)) == "new");
+        }
+    }
+}
+
+#[test]
+fn pages_go_by_tags_in_both_zones_where_homes_show_them() {
+    let http = HTTP.replace("proxy_cache near;", "proxy_cache near; larder_cache_tags Cache-Tag;");
+    let nodes =
+        Nodes::start_with(&http.replace("proxy_cache home;", "proxy_cache home; larder_cache_tags Cache-Tag show;"));
+    let set = |text: &str| {
+        let page = Answer::ok(text).field("Cache-Control", "max-age=3600").field("Cache-Tag", "product-17");
+        nodes.origin.answer("/product", page);
+    };
+    set("old");
+    for site in &nodes.sites {
+        let response = site.get("/product");
+        assert_eq!((&*text(&response), response.field("cache-tag")), ("old", None), "{response:?}");
+    }
+    set("new");
+    for zone in ["home", "near"] {
+        let told = nodes.sites[0].setup().larder_words(&["purge", "--tag", "product-17", "--zone", zone]);
+        assert!(text_of(&told.stdout).ends_with("Known on 3 of 3 nodes\n"), "{told:?}");
+    }
+    nodes.sites.iter().for_each(|site| assert_eq!(text(&site.get("/product")), "new"));
+}
+
+#[test]
 fn the_pages_of_a_node_that_was_killed_are_answered_by_the_others() {
     let mut nodes = Nodes::start();
     let (known, new) = (pages("known"), pages("new"));
