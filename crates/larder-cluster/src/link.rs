@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, ConnectionLike, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, ConnectionLike, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
     TlsCertificates, Value,
 };
 
@@ -34,7 +34,7 @@ impl Link {
     pub fn ask_over<T>(
         kept: &mut Option<Self>,
         settings: &Settings,
-        ask: impl Fn(&mut Self) -> Result<T, Fault>,
+        mut ask: impl FnMut(&mut Self) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         if let Some(link) = kept {
             match ask(link) {
@@ -123,6 +123,19 @@ impl Link {
             true => Ok(answers),
             false => Err(Fault::Odd(format!("{} answers to {} commands", answers.len(), commands.len()))),
         }
+    }
+
+    /// Sends commands whose answers are taken later, with [`Self::answers`].
+    pub fn send<'c>(&mut self, commands: impl Iterator<Item = &'c Cmd>) -> Result<(), Fault> {
+        let mut bytes = Vec::new();
+        commands.for_each(|command| command.write_packed_command(&mut bytes));
+        self.connection.send_packed_command(&bytes).map_err(|error| Fault::of_connection(&error))
+    }
+
+    /// The next so many answers, of which each may be a refusal.
+    pub fn answers(&mut self, count: usize) -> Result<Vec<Value>, Fault> {
+        let answer = |_| self.connection.recv_response().map_err(|error| Fault::of_connection(&error));
+        (0..count).map(answer).collect()
     }
 
     /// What a refusal means; `None` for an answer.

@@ -1,5 +1,5 @@
-//! A line of questions to the server, over a connection of its own: all that wait go out together, and answers come back in
-//! their order.
+//! A line of questions to the server, over a connection of its own: some that wait go out together, answers come back in their
+//! order, and each question is told its own when they are there, whatever comes of those behind it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ struct Work {
     bytes: usize,
     /// Nothing is asked before, as the server was of no use.
     rests_until: Option<Instant>,
+    /// When answers last came that somebody wanted.
+    told: Option<Instant>,
     is_over: bool,
 }
 
@@ -57,13 +59,22 @@ struct Question {
     undo: Option<Pipeline>,
 }
 
+impl Question {
+    fn is_wanted(&self) -> bool {
+        !self.tell.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+}
+
 impl Line {
     /// Starts one. `said` hears why the server is of no use, and `None` when it is again.
     pub fn start(name: &str, settings: Settings, limits: Limits, said: Arc<Hear>) -> std::io::Result<Arc<Self>> {
         let line = Arc::new(Self { work: Mutex::default(), woken: Condvar::new(), limits });
         let asking = Arc::clone(&line);
         let thread = thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || Asking { line: &asking, settings, link: None, fault: None, said }.run())?;
+        thread.spawn(move || {
+            let (together, faults) = (TOGETHER_MIN.min(limits.together), Faults { said, last: None });
+            Asking { line: &asking, settings, link: None, faults, together }.run();
+        })?;
         Ok(line)
     }
 
@@ -102,25 +113,48 @@ impl Line {
         self.work.lock().rests()
     }
 
+    /// How long ago answers came that somebody wanted; `None` if none did yet.
+    pub fn told_ago(&self) -> Option<Duration> {
+        self.work.lock().told.map(|told| told.elapsed())
+    }
+
     /// Ends its thread.
     pub fn end(&self) {
         self.work.lock().is_over = true;
         self.woken.notify_one();
     }
 
+    /// Tells a question its answers. False if nobody wants them any more.
+    fn tell(&self, question: Question, answers: Vec<Value>) -> bool {
+        let Some(tell) = question.tell else { return true };
+        match tell.send(answers) {
+            Ok(()) => {
+                self.work.lock().told = Some(Instant::now());
+                true
+            }
+            Err(unheard) => {
+                if let Some(undo) = question.undo.filter(|_| unheard.first() == Some(&Value::Okay)) {
+                    // If too much waits, it ends by itself.
+                    self.put(undo, 0);
+                }
+                false
+            }
+        }
+    }
+
     /// The next questions whose answers somebody still wants; `None` at the end.
-    fn next(&self) -> Option<Vec<Question>> {
+    fn next(&self, together_max: usize) -> Option<Vec<Question>> {
         let mut work = self.work.lock();
         loop {
             if work.is_over {
                 return None;
             }
             let mut together = Vec::new();
-            while together.len() < self.limits.together
+            while together.len() < together_max
                 && let Some(question) = work.questions.pop_front()
             {
                 work.bytes -= question.bytes;
-                if !question.tell.as_ref().is_some_and(oneshot::Sender::is_closed) {
+                if question.is_wanted() {
                     together.push(question);
                 }
             }
@@ -136,56 +170,65 @@ struct Asking<'l> {
     line: &'l Line,
     settings: Settings,
     link: Option<Link>,
-    fault: Option<Fault>,
-    said: Arc<Hear>,
+    faults: Faults,
+    /// How many questions go out together: more while all answers are wanted when they come. What waits behind large answers
+    /// that nobody wants any more comes too late itself.
+    together: usize,
 }
 
 impl Asking<'_> {
     fn run(mut self) {
-        while let Some(questions) = self.line.next() {
-            match self.ask(&questions) {
-                Ok(mut answers) => {
-                    for question in questions {
-                        let rest = answers.split_off(question.commands.len().min(answers.len()));
-                        let mine = std::mem::replace(&mut answers, rest);
-                        self.look_at(&mine);
-                        let Some(Err(unheard)) = question.tell.map(|tell| tell.send(mine)) else { continue };
-                        if let Some(undo) = question.undo.filter(|_| unheard.first() == Some(&Value::Okay)) {
-                            // If too much waits, it ends by itself.
-                            self.line.put(undo, 0);
-                        }
-                    }
-                }
+        while let Some(questions) = self.line.next(self.together) {
+            let asked = questions.len();
+            match self.ask(questions) {
+                Ok(wanted) if wanted == asked => self.together = (self.together * 2).min(self.line.limits.together),
+                Ok(wanted) => self.together = wanted.max(1),
                 Err(fault) => {
                     self.link = None;
                     self.line.rest(REST);
-                    self.say(Some(fault));
+                    self.faults.say(Some(fault));
                 }
             }
         }
     }
 
-    fn ask(&mut self, questions: &[Question]) -> Result<Vec<Value>, Fault> {
-        let mut all = redis::pipe();
-        for command in questions.iter().flat_map(|question| question.commands.cmd_iter()) {
-            all.add_command(command.clone());
-        }
-        Link::ask_over(&mut self.link, &self.settings, |link| link.ask_each(&all))
+    /// Sends all, and tells each its answers as soon as these are there. What was not answered goes once more over another
+    /// connection, if this one breaks. Returns how many answers somebody wanted.
+    fn ask(&mut self, questions: Vec<Question>) -> Result<usize, Fault> {
+        let Self { line, settings, link, faults, .. } = self;
+        let (mut left, mut wanted) = (VecDeque::from(questions), 0);
+        Link::ask_over(link, settings, |link| {
+            left.retain(Question::is_wanted);
+            if left.is_empty() {
+                return Ok(wanted);
+            }
+            link.send(left.iter().flat_map(|question| question.commands.cmd_iter()))?;
+            while let Some(question) = left.front() {
+                let answers = link.answers(question.commands.len())?;
+                faults.say(answers.iter().find_map(|answer| link.fault_of(answer)));
+                wanted += left.pop_front().map_or(0, |question| usize::from(line.tell(question, answers)));
+            }
+            Ok(wanted)
+        })
     }
+}
 
-    /// Says what the server refuses.
-    fn look_at(&mut self, answers: &[Value]) {
-        let fault = answers.iter().find_map(|answer| self.link.as_ref()?.fault_of(answer));
-        self.say(fault);
-    }
+/// What the server refuses, for who hears it.
+struct Faults {
+    said: Arc<Hear>,
+    last: Option<Fault>,
+}
 
+impl Faults {
     fn say(&mut self, fault: Option<Fault>) {
-        if fault != self.fault {
+        if fault != self.last {
             (self.said)(fault.as_ref());
-            self.fault = fault;
+            self.last = fault;
         }
     }
 }
 
 /// How long nothing is asked of a server that was of no use.
 const REST: Duration = Duration::from_secs(1);
+/// How many questions go out together at first.
+const TOGETHER_MIN: usize = 4;

@@ -1,12 +1,12 @@
 //! A shelf that all nodes share, and the right to fetch a page for all: one fetch for many nodes.
 //!
 //! ```text
-//! look -> GETRANGE page -> a value that can be used
-//!                     `-> take -> SET lock NX PX, GETRANGE page -> the right: fetch it, then `store` or `give_up`
-//!                                                             `-> none: look again soon
+//! look -> PTTL page, GETRANGE page -> a value that can be used
+//!                `-> take -> SET lock NX PX, PTTL page, GETRANGE page -> the right: fetch it, then `store` or `give_up`
+//!                                                                    `-> none: look again soon
 //! ```
-//! What is asked has a deadline of some milliseconds, and a server that is slow is left alone for a while: then every node
-//! fetches for itself. A lock that is lost, as its time is over or the server has forgotten it, costs a further fetch.
+//! What is asked has a deadline of some milliseconds, and a server that answers nobody in time is left alone for a while: then
+//! every node fetches for itself. A lock that is lost, as its time is over or the server has forgotten it, costs a further fetch.
 //!
 //! Values are bytes; whether one can be used is judged by who knows what they are.
 
@@ -138,7 +138,7 @@ impl Share {
         let mut commands = redis::pipe();
         self.add_look(page, &mut commands);
         match self.answers(commands, None).await.as_deref() {
-            Some([value, left]) => look_of(value, left),
+            Some([left, value]) => look_of(left, value),
             Some(_) | None => Look::Skipped,
         }
     }
@@ -151,19 +151,21 @@ impl Share {
         self.add_look(page, &mut commands);
         // An answer that comes too late may have given the right to nobody.
         let answers = self.answers(commands, Some(released(&lock))).await?;
-        let [taken, value, left] = &answers[..] else { return None };
+        let [taken, left, value] = &answers[..] else { return None };
         let lock = match taken {
             Answer::Okay => Some(Lock { page: page.clone() }),
             Answer::Nil => None,
             _ => return None,
         };
-        Some(Take { lock, look: look_of(value, left) })
+        Some(Take { lock, look: look_of(left, value) })
     }
 
     fn add_look(&self, page: &PageName, commands: &mut redis::Pipeline) {
         let name = self.keys.page(page);
-        commands.cmd("GETRANGE").arg(&name).arg(0).arg(self.shelf.bytes_max.saturating_sub(1));
+        // In this order: another node may store a page between the two. A new one with the time of an old one seems older than it
+        // is; an old one with the time of a new one would seem younger.
         commands.cmd("PTTL").arg(&name);
+        commands.cmd("GETRANGE").arg(&name).arg(0).arg(self.shelf.bytes_max.saturating_sub(1));
     }
 
     /// Puts values there for so long, and gives the right back.
@@ -238,7 +240,8 @@ impl Share {
             }
             Ok(Err(_)) => None,
             Err(_) => {
-                if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_MAX {
+                let late = self.late.fetch_add(1, Ordering::Relaxed) + 1;
+                if is_slow(late, self.looks.told_ago(), self.shelf.deadline) {
                     self.late.store(0, Ordering::Relaxed);
                     self.looks.rest(SLOW_REST);
                 }
@@ -253,20 +256,27 @@ impl Share {
     }
 }
 
+/// Whether a server that was late so many times in a row is left alone. One that answers others is not: those were behind large
+/// pages.
+fn is_slow(late: u64, told_ago: Option<Duration>, deadline: Duration) -> bool {
+    late >= LATE_MAX && told_ago.is_none_or(|ago| ago > deadline)
+}
+
 fn released(lock: &str) -> redis::Pipeline {
     let mut release = redis::pipe();
     release.cmd("DEL").arg(lock);
     release
 }
 
-/// What `GETRANGE` and `PTTL` say.
-fn look_of(value: &Answer, left: &Answer) -> Look {
+/// What `PTTL` and `GETRANGE` say.
+fn look_of(left: &Answer, value: &Answer) -> Look {
     match (value, left) {
         (Answer::BulkString(value), Answer::Int(left)) => match (value.is_empty(), u64::try_from(*left)) {
             // There is none: -2.
             (true, Err(_)) => Look::Nothing,
+            // Or a page that went between the two questions: that costs a fetch, too.
             (true, Ok(_)) => Look::Alone,
-            // One that no larder has put there has no end: -1.
+            // One that no larder has put there has no end: -1. Or it came between the two.
             (false, Err(_)) => Look::Nothing,
             (false, Ok(left)) => Look::There(Value { bytes: value.clone(), left: Duration::from_millis(left) }),
         },
@@ -293,3 +303,22 @@ const ALONE: Duration = Duration::from_secs(10);
 const TIME_MS_MAX: u64 = 10 * 365 * 24 * 3600 * 1000;
 /// How many bytes wait to be stored.
 const STORES_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_late_is_left_alone_unless_it_answers_others() {
+        let millis = Duration::from_millis;
+        for (late, told_ago, expected) in [
+            (LATE_MAX - 1, None, false),
+            (LATE_MAX, None, true),
+            (LATE_MAX, Some(millis(5)), false),
+            (LATE_MAX, Some(millis(6)), true),
+            (100, Some(millis(0)), false),
+        ] {
+            assert_eq!(is_slow(late, told_ago, millis(5)), expected, "{late} {told_ago:?}");
+        }
+    }
+}

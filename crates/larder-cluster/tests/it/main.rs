@@ -1,6 +1,7 @@
 //! Nodes of a cluster, with a real redis-server.
 
 mod certificates;
+mod fake;
 mod faults;
 mod limits;
 mod node;

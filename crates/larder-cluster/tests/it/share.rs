@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cluster::{EntryId, Lock, Look, Outcome, PageName, Settings, Share, Shelf, Take, Value};
-use larder_testkit::{Redis, Signal};
+use larder_testkit::{PATIENCE, Redis, Signal};
 use parking_lot::Mutex;
 
+use crate::fake::{Fake, Talk};
 use crate::node::{Node, Seen, settings};
 
 const SHELF: Shelf = Shelf { bytes_max: 1000, deadline: Duration::from_millis(5) };
@@ -20,12 +21,16 @@ struct End {
 
 impl End {
     fn of(redis: &Redis) -> Self {
+        Self::with(&settings(redis, "a"), SHELF)
+    }
+
+    fn with(settings: &Settings, shelf: Shelf) -> Self {
         let said = Arc::<Mutex<Vec<String>>>::default();
         let hears = Arc::clone(&said);
         let hear = Arc::new(move |fault: Option<&larder_cluster::Fault>| {
             hears.lock().push(fault.map_or_else(|| "back".to_owned(), ToString::to_string));
         });
-        let share = Share::start(&settings(redis, "a"), SHELF, hear).unwrap();
+        let share = Share::start(settings, shelf, hear).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { share, said, runtime }
     }
@@ -164,6 +169,51 @@ fn a_server_that_is_slow_or_gone_is_skipped_and_its_fault_said() {
     redis.start_again();
     drop(end.takes("e"));
     assert_eq!(end.said.lock().last().map(String::as_str), Some("back"));
+}
+
+/// The pages that the next looks ask for, which are not answered.
+fn asked(talk: &mut Talk, looks: usize) -> Vec<String> {
+    let mut look = || {
+        let (left, value) = (talk.next(), talk.next());
+        assert_eq!((left[0].as_str(), value[0].as_str(), &left[1]), ("PTTL", "GETRANGE", &value[1]));
+        value[1].clone()
+    };
+    (0..looks).map(|_| look()).collect()
+}
+
+#[test]
+fn who_asks_is_answered_whatever_comes_of_those_behind_and_nobody_is_asked_for_twice() {
+    let server = Fake::start();
+    let mut to = settings(&Redis::start(&[]), "a");
+    to.servers[0].port = server.port();
+    let end = End::with(&to, Shelf { deadline: PATIENCE, ..SHELF });
+    let look = |name: &str| {
+        let (share, name) = (Arc::clone(&end.share), page(name));
+        let mut look = Box::pin(async move { share.look(&name).await });
+        let begin = std::future::poll_fn(|cx| std::task::Poll::Ready(look.as_mut().poll(cx).is_pending()));
+        assert!(end.runtime.block_on(begin));
+        look
+    };
+    let there = |look: Look| matches!(look, Look::There(Value { bytes, .. }) if bytes == b"page");
+    let key = |name: &str| format!("larder:{{shop}}:page:pages:{:032x}", page(name).hash);
+    let page_of_a_minute = ":60000\r\n$4\r\npage\r\n";
+    let before = look("before");
+    let mut talk = server.accept();
+    assert_eq!(asked(&mut talk, 1), [key("before")]);
+    let (first, second) = (look("first"), look("second"));
+    talk.answer(page_of_a_minute);
+    assert!(there(end.runtime.block_on(before)));
+    assert_eq!(asked(&mut talk, 2), [key("first"), key("second")]);
+    talk.answer(page_of_a_minute);
+    // The time of the second, and no page.
+    talk.answer(":60000\r\n");
+    assert!(there(end.runtime.block_on(first)));
+    drop(talk);
+    let mut talk = server.accept();
+    assert_eq!(asked(&mut talk, 1), [key("second")]);
+    talk.answer(page_of_a_minute);
+    assert!(there(end.runtime.block_on(second)));
+    assert_eq!(*end.said.lock(), Vec::<String>::new());
 }
 
 #[test]
