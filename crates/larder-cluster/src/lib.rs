@@ -67,6 +67,6 @@ pub use limits::{Counted, LimitUser, Limits, Others};
 pub use place::{EntryId, PLACE_FILE, Place};
 pub use queue::UNSENT_FILE;
 pub use settings::{Away, LEASE, Server, Settings, Shelf};
-pub use share::{Hear, Lock, Look, Outcome, Share, ShareCounts, Take, Value};
+pub use share::{ALONE, Hear, Lock, Look, Outcome, Share, ShareCounts, Take, Value};
 pub use status::{NodeStatus, Status};
 pub use tickets::{TICKET_PERIOD, TicketRing, TicketSecret, TicketStart, TicketUser, Tickets};

@@ -8,6 +8,9 @@
 //! What is asked has a deadline of some milliseconds, and a server that answers nobody in time is left alone for a while: then
 //! every node fetches for itself. A lock that is lost, as its time is over or the server has forgotten it, costs a further fetch.
 //!
+//! A page that cannot be shared leaves a mark, so that nobody waits for it: each node fetches for itself. Before the mark ends,
+//! one node takes the right again, and the others still do not wait.
+//!
 //! Values are bytes; whether one can be used is judged by who knows what they are.
 
 mod line;
@@ -42,8 +45,9 @@ pub enum Look {
     There(Value),
     /// Nothing.
     Nothing,
-    /// Nothing that can be shared: each node fetches for itself.
-    Alone,
+    /// Nothing that can be shared: each node fetches for itself, for so long still. Of [`ALONE`], half is for seeing in time
+    /// whether it can be shared by then.
+    Alone(Duration),
     /// The server is away or slow.
     Skipped,
 }
@@ -275,7 +279,7 @@ fn look_of(left: &Answer, value: &Answer) -> Look {
             // There is none: -2.
             (true, Err(_)) => Look::Nothing,
             // Or a page that went between the two questions: that costs a fetch, too.
-            (true, Ok(_)) => Look::Alone,
+            (true, Ok(left)) => Look::Alone(Duration::from_millis(left)),
             // One that no larder has put there has no end: -1. Or it came between the two.
             (false, Err(_)) => Look::Nothing,
             (false, Ok(left)) => Look::There(Value { bytes: value.clone(), left: Duration::from_millis(left) }),
@@ -298,7 +302,7 @@ const SLOW_REST: Duration = Duration::from_secs(1);
 /// How long a node may fetch for all.
 const LOCK_MS: u64 = 10_000;
 /// How long each node fetches for itself what cannot be shared.
-const ALONE: Duration = Duration::from_secs(10);
+pub const ALONE: Duration = Duration::from_secs(30);
 /// A longer time is none that the server takes: ten years.
 const TIME_MS_MAX: u64 = 10 * 365 * 24 * 3600 * 1000;
 /// How many bytes wait to be stored.

@@ -4,6 +4,7 @@
 //! miss, or stale and to be fetched -> ask -> a page that counts here -> the zone, which is asked again
 //!                                       `-> the right to fetch it -> fetch -> `ForAll::store`
 //!                                       `-> another node has that: look again, as long as the cache would wait
+//!                                           (a page that could not be shared a moment ago: fetch, for this node alone)
 //! ```
 //! What goes wrong on the way, as a server that is slow, costs a fetch. The key of a page that varies has the names by which
 //! it does; each variant is under a name of its own.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{Handed, HandedPage, Moment, Object, VaryKey};
-use larder_cluster::{Look, Outcome, PageName, Share, Take, Value};
+use larder_cluster::{ALONE, Look, Outcome, PageName, Share, Take, Value};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Part, Purpose, Slicing};
@@ -98,8 +99,15 @@ enum Seen {
     /// The names of what its variants differ by.
     Differs(Vec<Box<str>>),
     Nothing,
-    Alone,
+    /// What cannot be shared: nobody waits for it. So long this is known still.
+    Alone(Duration),
     Skipped,
+}
+
+impl Seen {
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone(_))
+    }
 }
 
 impl Search {
@@ -123,27 +131,33 @@ impl Search {
     /// Looks once, and takes the right to fetch the page if it is not there.
     async fn next(&self, sought: Sought, ex: &Exchange, cx: &Cx) -> Next {
         let (name, seen) = self.find(ex).await;
+        let mut is_alone = seen.is_alone();
         let sought = match self.judge(seen, sought, ex, cx).await {
             Ok(next) => return next,
             Err(sought) => sought,
         };
-        // Read before the origin is asked.
-        let began = cx.worker.shared.sharing.place();
+        // Read before the origin is asked. Without it nobody could tell what was purged since.
+        let Some(began) = cx.worker.shared.sharing.place() else {
+            self.share.count(Outcome::Skipped);
+            return Next::Fetch(sought, None);
+        };
         let Some(Take { lock, look }) = self.share.take(&name).await else {
             self.share.count(Outcome::Skipped);
             return Next::Fetch(sought, None);
         };
-        let right = |lock, began| {
-            ForAll::new(Arc::clone(&self.share), lock, self.first.clone(), ex.upstream.cache_key.clone(), began)
-        };
-        let for_all = lock.zip(began).map(|(lock, began)| right(lock, began));
+        let right =
+            |lock| ForAll::new(Arc::clone(&self.share), lock, self.first.clone(), ex.upstream.cache_key.clone(), began);
+        let for_all = lock.map(right);
         // It may have come since.
-        match (self.judge(seen_of(look, ex), sought, ex, cx).await, for_all) {
+        let seen = seen_of(look, ex);
+        is_alone |= seen.is_alone();
+        match (self.judge(seen, sought, ex, cx).await, for_all) {
             (Ok(next), _) => next,
             (Err(sought), Some(for_all)) => {
                 self.share.count(Outcome::Missing);
                 Next::Fetch(sought, Some(for_all))
             }
+            (Err(sought), None) if is_alone => Next::Fetch(sought, None),
             (Err(sought), None) => Next::Wait(sought),
         }
     }
@@ -162,12 +176,13 @@ impl Search {
     async fn judge(&self, seen: Seen, sought: Sought, ex: &Exchange, cx: &Cx) -> Result<Next, Sought> {
         match seen {
             Seen::Page(page, spent) => self.take_in(&page, spent, sought, ex, cx).await.map(|()| Next::There),
-            Seen::Alone => Ok(Next::Fetch(sought, None)),
+            Seen::Alone(left) if left >= ALONE / 2 => Ok(Next::Fetch(sought, None)),
             Seen::Skipped => {
                 self.share.count(Outcome::Skipped);
                 Ok(Next::Fetch(sought, None))
             }
-            Seen::Nothing | Seen::Differs(_) => Err(sought),
+            // Who sees the end of a mark near fetches for all, if nobody else does: it is renewed, or there is a page then.
+            Seen::Nothing | Seen::Differs(_) | Seen::Alone(_) => Err(sought),
         }
     }
 
@@ -224,7 +239,7 @@ fn seen_of(look: Look, ex: &Exchange) -> Seen {
     let value = match look {
         Look::There(value) => value,
         Look::Nothing => return Seen::Nothing,
-        Look::Alone => return Seen::Alone,
+        Look::Alone(left) => return Seen::Alone(left),
         Look::Skipped => return Seen::Skipped,
     };
     let Value { bytes, left } = value;

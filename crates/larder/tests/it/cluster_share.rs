@@ -187,6 +187,36 @@ fn what_cannot_be_shared_is_fetched_by_each() {
 }
 
 #[test]
+fn nobody_waits_for_what_cannot_be_shared_while_one_sees_whether_it_can_be_now() {
+    let cluster = Cluster::new();
+    let mine = || Answer::ok("mine").field("Set-Cookie", "a=1");
+    cluster.origin.answer("/private", mine());
+    let (here, other) = (cluster.start("web1"), cluster.start("web2"));
+    assert_eq!(text(&here.get("/private")), "mine");
+    cluster.until_shelved(1);
+    let mark = cluster.redis.ask(&["KEYS", "*:page:*"])[0].clone();
+    let left = || cluster.redis.ask(&["PTTL", &mark])[0].parse::<u64>().unwrap_or(0);
+    assert!(left() > 15_000);
+    for site in [&here, &other] {
+        assert_eq!(text(&site.get("/private")), "mine");
+    }
+    assert_eq!(count(&here, "\"missing\"") + count(&other, "\"missing\""), 1, "a mark that is young is left alone");
+    // Nobody sees its end, also if the page comes late.
+    cluster.redis.ask(&["PEXPIRE", &mark, "14000"]);
+    let hold = cluster.origin.hold("/private");
+    thread::scope(|threads| {
+        let gets = [&here, &other].map(|site| threads.spawn(|| text(&site.get("/private"))));
+        eventually("both to ask", || cluster.asked("/private") == 5);
+        assert_eq!(cluster.redis.ask(&["KEYS", "*:lock:*"]).len(), 1);
+        drop(hold);
+        assert!(gets.into_iter().all(|get| get.join().unwrap() == "mine"));
+    });
+    eventually("the mark to be renewed", || left() > 15_000);
+    assert_eq!(count(&here, "\"missing\"") + count(&other, "\"missing\""), 2);
+    assert_eq!(count(&here, "\"waited\"") + count(&other, "\"waited\""), 0);
+}
+
+#[test]
 fn a_stale_page_is_confirmed_once() {
     let cluster = Cluster::new();
     cluster.origin.answer("/old/a", Answer::ok("old").field("ETag", "\"1\"").field("xkey", "all"));
