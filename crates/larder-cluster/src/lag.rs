@@ -75,9 +75,9 @@ impl Recent {
         self.since_count >= COUNT_AFTER
     }
 
-    /// The next entries: all of them if there are less than [`COUNTED_MAX`].
-    pub fn counted(&mut self, unread: VecDeque<EntryId>) {
-        (self.is_more, self.since_count) = (unread.len() >= COUNTED_MAX, 0);
+    /// The next entries, [`COUNTED_MAX`] at most, and whether there may be more.
+    pub fn counted(&mut self, unread: VecDeque<EntryId>, is_more: bool) {
+        (self.is_more, self.since_count) = (is_more, 0);
         self.unread = unread;
     }
 
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(of(&recent, place), expected, "{place}");
         }
         assert!(recent.falls_behind());
-        recent.counted([at(50), at(60)].into());
+        recent.counted([at(50), at(60)].into(), false);
         for (place, expected) in
             [(40, lag(2, 50, false)), (20, lag(4, 70, false)), (50, lag(1, 40, false)), (60, lag(0, 0, false))]
         {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(of(&recent, 40), lag(2, 50, false));
         assert!(!recent.falls_behind(), "that was counted just now");
         assert_eq!(of(&recent, 50), lag(1, 40, true), "others may have come since");
-        recent.counted(vec![at(60); COUNTED_MAX].into());
+        recent.counted(vec![at(60); COUNTED_MAX].into(), true);
         assert!(of(&recent, 50).is_more);
     }
 
@@ -158,13 +158,13 @@ mod tests {
     fn what_is_to_be_read_is_counted_again_when_much_was_read() {
         let mut recent = Recent::default();
         assert!(recent.falls_behind());
-        recent.counted(VecDeque::new());
+        recent.counted(VecDeque::new(), false);
         for entry in 1..=COUNT_AFTER as u64 {
             assert!(!recent.falls_behind());
             recent.add(at(entry));
         }
         assert!(recent.falls_behind());
-        recent.counted(VecDeque::new());
+        recent.counted(VecDeque::new(), false);
         recent.caught_up();
         assert!(recent.falls_behind(), "it is another time");
     }

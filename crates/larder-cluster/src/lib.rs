@@ -45,6 +45,7 @@ mod link;
 mod nodes;
 pub mod pace;
 mod place;
+mod portion;
 mod queue;
 mod random;
 mod reader;

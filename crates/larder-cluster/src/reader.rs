@@ -13,6 +13,7 @@ use crate::link::{Link, items, text, time_of};
 use crate::nodes::{Nodes, note};
 use crate::pace;
 use crate::place::{EntryId, Place, is_epoch};
+use crate::portion::{Portion, bytes_of};
 use crate::random::random_word;
 use crate::shared::{BEAT_MS, LOG_ENTRIES, Looked, Shared};
 use crate::status::NodeStatus;
@@ -60,6 +61,8 @@ struct Reader<'s> {
     now: u64,
     is_full_said: bool,
     behind: Behind,
+    /// How many entries it reads next.
+    portion: Portion,
 }
 
 /// What a node that is behind has carried out until it has caught up.
@@ -106,6 +109,7 @@ impl<'s> Reader<'s> {
             now: 0,
             is_full_said: false,
             behind: Behind::default(),
+            portion: Portion::default(),
         }
     }
 
@@ -156,8 +160,8 @@ impl<'s> Reader<'s> {
         if self.is_caught_up {
             self.recent.caught_up();
         } else if self.recent.falls_behind() {
-            let unread = self.unread(own_place)?;
-            self.recent.counted(unread);
+            let (unread, is_more) = self.unread(own_place)?;
+            self.recent.counted(unread, is_more);
         }
         let nodes = Nodes::ask(self.shared, |commands| self.link.ask(commands))?;
         self.looked = Some(self.now);
@@ -182,14 +186,25 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// The next entries that are still to be read, as many as are counted.
-    fn unread(&mut self, place: EntryId) -> Result<VecDeque<EntryId>, Fault> {
-        let mut commands = redis::pipe();
-        let read = commands.cmd("XRANGE").arg(&self.shared.keys.log).arg(format!("({place}")).arg("+");
-        read.arg("COUNT").arg(COUNTED_MAX);
-        let answers = self.link.ask(&commands)?;
-        let entries = answers.first().map(items).unwrap_or_default();
-        Ok(entries.iter().filter_map(|entry| Some(entry_of(entry)?.id)).collect())
+    /// The next entries that are still to be read, as many as are counted, and whether there may be more.
+    fn unread(&mut self, mut place: EntryId) -> Result<(VecDeque<EntryId>, bool), Fault> {
+        let (mut unread, mut bytes, mut portion) = (VecDeque::new(), 0, self.portion);
+        while unread.len() < COUNTED_MAX && bytes < UNREAD_BYTES_MAX {
+            let count = portion.count().min(COUNTED_MAX - unread.len());
+            let mut commands = redis::pipe();
+            let read = commands.cmd("XRANGE").arg(&self.shared.keys.log).arg(format!("({place}")).arg("+");
+            read.arg("COUNT").arg(count);
+            let answers = self.link.ask(&commands)?;
+            let (entries, came) = answers.first().map(|read| (items(read), bytes_of(read))).unwrap_or_default();
+            unread.extend(entries.iter().filter_map(|entry| Some(entry_of(entry)?.id)));
+            portion.came(entries.len(), came);
+            bytes += came;
+            match unread.back() {
+                Some(last) if entries.len() >= count => place = *last,
+                Some(_) | None => return Ok((unread, false)),
+            }
+        }
+        Ok((unread, true))
     }
 
     /// Tells how far the node has read, and carries out what comes next. Waits a moment for it if there is nothing.
@@ -201,7 +216,7 @@ impl<'s> Reader<'s> {
         let beat = format!("{} {at}", self.shared.process);
         commands.cmd("SET").arg(keys.at(&node)).arg(beat).arg("PX").arg(BEAT_MS).arg("GET");
         commands.cmd("TIME");
-        let read = commands.cmd("XREAD").arg("COUNT").arg(READ_MAX);
+        let read = commands.cmd("XREAD").arg("COUNT").arg(self.portion.count());
         if self.is_caught_up {
             read.arg("BLOCK").arg(BLOCK_MS);
         }
@@ -251,9 +266,10 @@ impl<'s> Reader<'s> {
         if items(there).is_empty() && place.at != START {
             return Ok(Some(Lost::Trimmed));
         }
-        self.is_caught_up = entries.len() < READ_MAX;
+        self.is_caught_up = entries.len() < self.portion.count();
+        self.portion.came(entries.len(), bytes_of(read));
         if self.is_caught_up {
-            self.behind = Behind::default();
+            (self.behind, self.portion) = (Behind::default(), Portion::default());
         }
         entries.iter().for_each(|entry| self.recent.add(entry.id));
         if let Some(last) = entries.last() {
@@ -288,7 +304,8 @@ impl<'s> Reader<'s> {
             return Ok(());
         }
         let ago = Duration::from_millis(self.now.saturating_sub(entry.id.ms));
-        if !self.shared.carrier.carry_out(zone, entry.words, ago) {
+        let words = if entry.words.len() <= WORDS_BYTES_MAX { entry.words } else { TOO_LONG };
+        if !self.shared.carrier.carry_out(zone, words, ago) {
             return Ok(());
         }
         let listed = self.behind.listed.entry(zone.to_owned()).or_default();
@@ -412,8 +429,12 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
 const START: EntryId = EntryId { ms: 0, number: 0 };
 /// How long a read waits at the server: as long as the end of the process may wait for it.
 const BLOCK_MS: u32 = 250;
-/// How many entries are read at once.
-const READ_MAX: usize = 1000;
+/// How long words may be: larder writes 64 KB, and what quotes in them add.
+const WORDS_BYTES_MAX: usize = 256 << 10;
+/// Words that nobody can read, which mean all pages.
+const TOO_LONG: &str = "an entry of the log that is too long: all pages before it";
+/// Of how many bytes entries that are unread are counted.
+const UNREAD_BYTES_MAX: usize = 16 << 20;
 /// How many purges a node that is behind puts into the list of a zone: as many as a disk keeps.
 const LISTED_MAX: usize = 10_000;
 /// How often a node writes that it is there where others see it when it is away, and looks who is.

@@ -96,6 +96,11 @@ fn entries_of_others_purge_nothing_and_stop_nothing() {
     redis.ask(&["XADD", "larder:{shop}:log", "*", "colour", "red"]);
     redis.ask(&["XADD", "larder:{shop}:log", "*", "z", "pages", "w", "purge hard all"]);
     node.until(|seen| seen.purges == ["pages: purge hard all"]);
+    // No larder writes one that long: words that nobody can read mean all pages, see `Zone::carry_out`.
+    let long = format!("purge hard key /{}", "x".repeat(300_000));
+    redis.ask(&["XADD", "larder:{shop}:log", "*", "z", "pages", "w", &long]);
+    node.until(|seen| seen.purges.len() == 2);
+    assert_eq!(node.seen().purges[1], "pages: an entry of the log that is too long: all pages before it");
 }
 
 #[test]

@@ -61,6 +61,23 @@ fn a_node_that_was_off_catches_up_before_it_is_trusted() {
 }
 
 #[test]
+fn a_node_that_missed_many_megabytes_of_purges_carries_them_out_in_order() {
+    let redis = Redis::start(&[]);
+    let here = Node::start(&redis, "here").settled();
+    let place = here.cluster.place();
+    let long = |number: usize| format!("purge hard key /{number}{}", "x".repeat(100_000));
+    for number in 0..150 {
+        here.cluster.push("pages", &long(number));
+    }
+    here.purge("purge hard all");
+    let back = Node::start_with(settings(&redis, "other"), place, None);
+    back.until_trusted(true);
+    let seen = back.seen();
+    assert_eq!((seen.purges.len(), seen.stale), (151, 0));
+    assert!((0..150).all(|number| seen.purges[number] == format!("pages: {}", long(number))));
+}
+
+#[test]
 fn a_node_that_missed_more_than_a_list_holds_purges_all_of_the_zone() {
     let redis = Redis::start(&[]);
     let here = Node::start(&redis, "here").settled();
