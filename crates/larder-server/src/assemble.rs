@@ -850,7 +850,7 @@ impl Builder {
         let logs = LocLogs { access: access_logs, error: self.error_log(&settings.logs.error) };
         let limit_reqs = settings.limits.req.zones.iter();
         let limit_reqs =
-            limit_reqs.filter_map(|limit| Some((self.limit_req(&limit.zone)?, limit.burst, limit.delay))).collect();
+            limit_reqs.filter_map(|limit| Some((self.limit_req(limit)?, limit.burst, limit.delay))).collect();
         let limit_conns = settings.limits.conn.zones.iter();
         let limit_conns = limit_conns.filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most))).collect();
         Level {
@@ -926,10 +926,12 @@ impl Builder {
         edits.iter().map(&mut compile).collect()
     }
 
-    fn limit_req(&mut self, zone: &model::At<String>) -> Option<usize> {
-        let found = self.site.limits.requests.iter().position(|limit| limit.name == zone.value);
-        if found.is_none() {
-            self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span);
+    fn limit_req(&mut self, limit: &model::LimitReq) -> Option<usize> {
+        let zone = &limit.zone;
+        let found = self.site.limits.requests.iter().position(|part| part.name == zone.value);
+        match found {
+            Some(at) => self.site.limits.requests[at].state.has_burst(limit.burst),
+            None => self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span),
         }
         found
     }

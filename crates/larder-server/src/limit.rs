@@ -30,6 +30,9 @@ const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// for less than a sixteenth of the rate.
 const QUIET_MILLI: i128 = 16_000;
 const TOLD_RATE_MILLI_MAX: u64 = 1000;
+/// How many machines may share a zone, and for how long a client is refused for more than they all let through.
+const MACHINES_MAX: u64 = 50;
+const WRONG_MAX: Duration = Duration::from_secs(60);
 /// Of how many keys a shard tells at once.
 const TOLD_KEYS_MAX: usize = 1024;
 /// How many such states one new key removes.
@@ -39,6 +42,8 @@ const FORGET_AT_ONCE: usize = 2;
 #[derive(Debug)]
 pub struct LimitReqZone {
     rate_milli: u64,
+    /// The largest burst of those who use it.
+    burst_milli: AtomicU64,
     shards: Box<[Mutex<ReqShard>]>,
     shard_bytes: usize,
     /// What came of the requests that it was asked about.
@@ -139,6 +144,7 @@ impl LimitReqZone {
         let shards = shard_count(bytes);
         Self {
             rate_milli: rate_milli.max(1),
+            burst_milli: AtomicU64::new(0),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             shard_bytes: bytes / shards,
             outcomes: Outcomes::default(),
@@ -196,14 +202,29 @@ impl LimitReqZone {
         self.shards.iter().filter_map(|shard| shard.lock().tally.as_mut().map(std::mem::take)).flatten()
     }
 
-    /// Adds so many requests of other machines to the bucket of `key`, which then holds `least` thousandths at least.
-    /// Returns how long it needs to be empty; `None` if there is no bucket.
+    /// Knows that a limit which uses the zone has this `burst=`, requests.
+    pub fn has_burst(&self, burst: u64) {
+        self.burst_milli.fetch_max(burst.saturating_mul(1000), Ordering::Relaxed);
+    }
+
+    /// How much a bucket holds at most after others have added to it: what as many machines as a cluster has let through at
+    /// once before they know of each other, and what comes in a minute. A wrong number from outside does no more.
+    fn most_of_all(&self) -> u64 {
+        let at_once = self.burst_milli.load(Ordering::Relaxed).saturating_add(1000).saturating_mul(MACHINES_MAX);
+        at_once.saturating_add(self.leaks(WRONG_MAX))
+    }
+
+    /// Adds so many requests of other machines to the bucket of `key`, which then holds `least` thousandths at least; but no
+    /// more than all machines may have let through. Returns how long it needs to be empty; `None` if there is no bucket.
     pub fn add_others(&self, key: &[u8], requests: u64, least: u64, now: Time) -> Option<Duration> {
         let signed = |number| i64::try_from(number).unwrap_or(i64::MAX);
         let mut shard = self.shard(key).lock();
         let state = shard.states.touch(key)?;
+        let most = signed(self.most_of_all());
+        let least = least.min(self.most_of_all());
         // As if they had come with the last one of this machine: what the bucket leaked since is theirs, too.
-        state.excess = state.excess.saturating_add(signed(requests.saturating_mul(1000)));
+        let all = state.excess.saturating_add(signed(requests.saturating_mul(1000)));
+        state.excess = all.min(most.max(state.excess));
         // A bucket's contents are without the last request, see `leak`.
         let (mut held, _) = self.leak(state, now);
         if held < signed(least) {
@@ -545,6 +566,25 @@ mod tests {
         // Others who came while the bucket was empty here have leaked with it.
         assert_eq!(zone.add_others(b"k", 2, 0, Time(10_000)), Some(Duration::ZERO));
         assert_eq!(zone.leaks(Duration::from_millis(1500)), 3000);
+    }
+
+    #[test]
+    fn a_wrong_number_of_others_refuses_nobody_for_long() {
+        for (rate_milli, burst, seconds) in [(10_000, 20, 60 + 105), (1000, 0, 60 + 50), (83, 5, 60 + 3614)] {
+            for wrong in [10_000_000, i64::MAX as u64, u64::MAX] {
+                let zone = LimitReqZone::new(ZONE_BYTES, rate_milli);
+                zone.has_burst(burst);
+                zone.has_burst(burst / 2);
+                assert_eq!(zone.add(b"k", 0, Time(0)), Ok(0));
+                let until_empty = [zone.add_others(b"k", wrong, 0, Time(0)), zone.add_others(b"k", 0, wrong, Time(0))];
+                for time in until_empty {
+                    let time = time.expect("there is a bucket").as_secs();
+                    // The bucket's contents are given with one more request.
+                    let more = 1 + 1000 / rate_milli;
+                    assert!((seconds..=seconds + more).contains(&time), "{rate_milli} {burst} {wrong}: {time}");
+                }
+            }
+        }
     }
 
     #[test]
