@@ -41,6 +41,17 @@ pub enum Fault {
         /// The key of the log.
         log: String,
     },
+    /// The log has the last entry that a stream may have. Entries of a new one come before it, so that has to be another log.
+    #[error(
+        "can add nothing to the log, as somebody has written the last entry that there may be: delete \"{log}\" and \"{epoch}\", \
+         both with one DEL; all nodes then count as stale what they have, once"
+    )]
+    LogEnded {
+        /// The key of the log.
+        log: String,
+        /// The key that tells logs apart.
+        epoch: String,
+    },
     /// There is no key of session tickets, nor does it take one.
     #[error(
         "holds something else than a key of session tickets under \"{0}\": delete that key, or take another \"name=\""
@@ -92,6 +103,9 @@ impl Fault {
             "MOVED" => Self::Moved(details.to_owned()),
             "ERR" if details.starts_with("unknown command") || details.starts_with("syntax error") => {
                 Self::TooOld(said)
+            }
+            "ERR" if details.starts_with("The stream has exhausted") => {
+                Self::LogEnded { log: log.to_owned(), epoch: format!("{prefix}epoch") }
             }
             "ERR" if details.contains("AUTH") => Self::WrongPassword(said),
             _ => Self::Odd(said),

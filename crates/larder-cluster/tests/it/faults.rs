@@ -90,6 +90,25 @@ fn a_key_of_another_kind_is_said() {
 }
 
 #[test]
+fn a_log_that_somebody_has_ended_is_said_and_mended() {
+    let redis = Redis::start(&[]);
+    let node = Node::start(&redis, "a").settled();
+    let last = format!("{0}-{0}", u64::MAX);
+    redis.ask(&["XADD", "larder:{shop}:log", &last, "colour", "red"]);
+    let known = node.purge("purge hard key /");
+    let (said, mend) = (known.text(), "delete \"larder:{shop}:log\" and \"larder:{shop}:epoch\", both with one DEL");
+    assert!(said.contains("can add nothing to the log") && said.contains(mend), "{said}");
+    redis.ask(&["DEL", "larder:{shop}:log", "larder:{shop}:epoch"]);
+    node.until(|seen| seen.stale == 2);
+    // It tries again after a moment, and says until then what it knows.
+    let is_known = || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        node.purge("purge hard all").is_everywhere()
+    };
+    assert!((0..500).any(|_| is_known()), "{:?}", node.seen().lines);
+}
+
+#[test]
 fn entries_of_others_purge_nothing_and_stop_nothing() {
     let redis = Redis::start(&[]);
     let node = Node::start(&redis, "a").settled();
