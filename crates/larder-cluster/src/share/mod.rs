@@ -122,9 +122,14 @@ impl Share {
     pub fn start(settings: &Settings, shelf: Shelf, said: Arc<Hear>) -> std::io::Result<Arc<Self>> {
         let looks = Limits { questions: 10_000, bytes: 16 << 20, together: 64 };
         let stores = Limits { questions: 10_000, bytes: STORES_BYTES_MAX.max(shelf.bytes_max), together: 16 };
+        let looks = Line::start("share looks", settings.clone(), looks, Arc::clone(&said))?;
+        // To connect, over TLS above all, takes longer than a look may: it is done before the first one.
+        let mut ping = redis::pipe();
+        ping.cmd("PING");
+        looks.put(ping, 0);
         Ok(Arc::new(Self {
             keys: Keys::of(&settings.name),
-            looks: Line::start("share looks", settings.clone(), looks, Arc::clone(&said))?,
+            looks,
             stores: Line::start("share stores", settings.clone(), stores, said)?,
             shelf,
             late: AtomicU64::new(0),
