@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::carrier::{Carrier, Level};
-use crate::contact::{Contact, Trust};
+use crate::contact::{Contact, Heard, Trust};
 use crate::fault::Fault;
 use crate::known::Known;
 use crate::place::Place;
@@ -39,6 +39,8 @@ pub struct Start {
     pub place: Option<Place>,
     /// The folder that keeps purges while the server is away; without one a crash loses them.
     pub unsent: Option<PathBuf>,
+    /// What the node knew that goes on in this one; the default if none of this process read the same log.
+    pub heard: Heard,
     /// What says whether stored pages may be used. No other node that runs has it.
     pub trust: Arc<Trust>,
 }
@@ -52,7 +54,7 @@ struct Threads {
 impl Cluster {
     /// Joins it. No stored page may be used until [`Start::trust`] says so.
     pub fn start(start: Start) -> io::Result<Arc<Self>> {
-        let contact = Contact::new(start.settings.away, start.trust);
+        let contact = Contact::new(start.settings.away, start.trust, start.heard);
         let queue = Queue::of_folder(start.unsent);
         let shared = Arc::new(Shared::new(start.settings, start.carrier, contact, start.place, queue));
         let share = shared.settings.share.map(|shelf| Share::start(&shared.settings, shelf, hear(&shared)));
@@ -84,6 +86,11 @@ impl Cluster {
         self.shared.place.lock().clone()
     }
 
+    /// Up to when what is stored is accounted for.
+    pub fn heard(&self) -> Heard {
+        self.shared.contact.known()
+    }
+
     /// How it is.
     pub fn status(&self) -> Status {
         let Shared { settings, contact, .. } = &*self.shared;
@@ -98,6 +105,7 @@ impl Cluster {
             is_trusted: contact.is_trusted(),
             heard_ago: contact.heard_ago(),
             fault: contact.fault().map(|fault| fault.to_string()),
+            is_read: !contact.is_away(),
             place: self.place().map(|place| place.at.to_string()),
             carried: self.shared.carried.load(Ordering::Relaxed),
             sent: self.shared.sent.load(Ordering::Relaxed),
@@ -139,7 +147,10 @@ impl Cluster {
         self.shared.woken.notify_all();
         match tokio::time::timeout(time + LATE, told).await {
             Ok(Ok(known)) => known,
-            Ok(Err(_)) | Err(_) => Known::unsent(format!("{} does not answer", self.shared.settings.shown())),
+            Ok(Err(_)) | Err(_) => {
+                let why = format!("{} does not answer", self.shared.settings.shown());
+                Known::here_alone(why, self.shared.nodes())
+            }
         }
     }
 

@@ -112,8 +112,13 @@ impl Fault {
         }
     }
 
-    /// Whether reading goes on all the same.
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
+    /// Whether reading goes on all the same, if what is refused is writing.
+    pub(crate) fn is_of_writing(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Forbidden { .. })
+    }
+
+    /// Whether it is the same, but for what the server says of it.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Seen {
 }
 
 impl Nodes {
-    /// Asks for them in two questions, and has the server forget those that were away for too long.
+    /// Asks for them in two questions, and has in a third the server forget those that were away for too long.
     pub fn ask(shared: &Shared, mut ask: impl FnMut(&Pipeline) -> Result<Vec<Value>, Fault>) -> Result<Self, Fault> {
         let own = shared.node.lock().clone();
         let mut commands = redis::pipe();
@@ -49,16 +49,23 @@ impl Nodes {
                 places.arg(shared.keys.at(&seen.name));
             });
         }
-        if !forgotten.is_empty() {
-            let forget = commands.cmd("HDEL").arg(&shared.keys.nodes);
-            forgotten.iter().for_each(|seen| {
-                forget.arg(&seen.name);
-            });
-        }
         let answers = if commands.is_empty() { Vec::new() } else { ask(&commands)? };
         let places = answers.first().filter(|_| !all.is_empty()).map(items).unwrap_or_default();
         for (seen, place) in all.iter_mut().zip(places) {
             seen.at = place_of(place);
+        }
+        if !forgotten.is_empty() {
+            let mut commands = redis::pipe();
+            let forget = commands.cmd("HDEL").arg(&shared.keys.nodes);
+            forgotten.iter().for_each(|seen| {
+                forget.arg(&seen.name);
+            });
+            // One that may not write has others do that.
+            if let Err(fault) = ask(&commands)
+                && !fault.is_of_writing()
+            {
+                return Err(fault);
+            }
         }
         Ok(Self { now, epoch: text(epoch).unwrap_or_default().to_owned(), all })
     }

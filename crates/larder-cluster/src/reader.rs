@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use crate::carrier::Level;
+use crate::contact::Writing;
 use crate::fault::Fault;
 use crate::lag::{COUNTED_MAX, Recent};
 use crate::link::{Link, items, text, time_of};
@@ -24,9 +25,9 @@ pub(crate) fn run(shared: &Shared) {
     while !shared.ending.is_over() {
         let read = Link::open(&shared.settings).and_then(|link| Reader::of(link, shared, &mut recent).run(&mut pause));
         let Err(fault) = read else { return };
-        let make_stale = || {
+        let make_stale = |is_start: bool| {
             shared.carrier.count_as_stale();
-            shared.say(Level::Warn, "is away for the time of \"larder_cluster_away\": what is stored is stale");
+            shared.say(Level::Warn, if is_start { STALE_AT_START } else { STALE_BY_TIME });
         };
         if shared.contact.lost(&fault, make_stale) {
             shared.say(Level::Error, &fault);
@@ -59,7 +60,8 @@ struct Reader<'s> {
     news: Option<Instant>,
     /// The server's time.
     now: u64,
-    is_full_said: bool,
+    /// Why the server refused what the last read wrote.
+    refused: Option<Fault>,
     behind: Behind,
     /// How many entries it reads next.
     portion: Portion,
@@ -107,7 +109,7 @@ impl<'s> Reader<'s> {
             has_news: false,
             news: None,
             now: 0,
-            is_full_said: false,
+            refused: None,
             behind: Behind::default(),
             portion: Portion::default(),
         }
@@ -148,6 +150,7 @@ impl<'s> Reader<'s> {
                 }
                 None => {}
             }
+            self.shared.wrote(Writing::Beats, self.refused.as_ref());
             if self.looked.is_none_or(|at| self.now.saturating_sub(at) >= NOTE_EVERY_MS) {
                 self.look(place.at)?;
             }
@@ -228,6 +231,10 @@ impl<'s> Reader<'s> {
         let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
         if !self.noted.as_ref().is_some_and(is_noted) {
             commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(note(self.now, place.at));
+            // Nothing is added. Whether the server would take a purge, it says when it is told of it.
+            commands.cmd("MULTI");
+            commands.cmd("XADD").arg(&keys.log).arg("*").arg("i").arg(&self.shared.process);
+            commands.cmd("DISCARD");
         }
         let answers = self.link.ask_each(&commands)?;
         let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
@@ -238,21 +245,19 @@ impl<'s> Reader<'s> {
                 return Err(fault);
             }
         }
-        let mut is_written = true;
-        for answer in rest.iter().chain([beat]) {
-            match self.link.fault_of(answer) {
-                // What others purge is read all the same.
-                Some(fault) if fault.is_full() => {
-                    is_written = false;
-                    self.say_full(&fault);
-                }
-                Some(fault) => return Err(fault),
-                None => {}
-            }
+        let refused = rest.iter().chain([beat]).find_map(|answer| self.link.fault_of(answer));
+        // Who may not end a transaction can ask nothing more.
+        let end = rest.last().and_then(|answer| self.link.fault_of(answer)).filter(Fault::is_of_writing);
+        if let Some(fault) = end.or_else(|| refused.clone().filter(|fault| !fault.is_of_writing())) {
+            return Err(fault);
         }
+        self.refused = refused;
         self.now = time_of(time).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
-        if !rest.is_empty() && is_written {
-            self.noted = Some((node.clone(), self.now));
+        match (rest.is_empty(), &self.refused) {
+            (false, None) => self.noted = Some((node.clone(), self.now)),
+            // What others purge is read all the same, and the next read tries again.
+            (_, Some(_)) => self.noted = None,
+            (true, None) => {}
         }
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
@@ -389,13 +394,6 @@ impl<'s> Reader<'s> {
         }
         self.has_beaten = true;
     }
-
-    fn say_full(&mut self, fault: &Fault) {
-        if !self.is_full_said {
-            self.is_full_said = true;
-            self.shared.say(Level::Error, fault);
-        }
-    }
 }
 
 /// The entries that `XREAD` found.
@@ -427,6 +425,10 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
 
 /// The place before the first entry.
 const START: EntryId = EntryId { ms: 0, number: 0 };
+/// Why everything is stale while the server is away.
+const STALE_AT_START: &str =
+    "is away since the start of this node, and what was purged before is not known: what was stored until now is stale";
+const STALE_BY_TIME: &str = "is away for the time of \"larder_cluster_away\": what is stored is stale";
 /// How long a read waits at the server: as long as the end of the process may wait for it.
 const BLOCK_MS: u32 = 250;
 /// How long words may be: larder writes 64 KB, and what quotes in them add.

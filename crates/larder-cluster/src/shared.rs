@@ -8,8 +8,9 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::carrier::{Carrier, Level};
-use crate::contact::Contact;
+use crate::contact::{Contact, Turn, Writing};
 use crate::ending::Ending;
+use crate::fault::Fault;
 use crate::keys::Keys;
 use crate::known::Known;
 use crate::place::{EntryId, Place};
@@ -129,6 +130,26 @@ impl Shared {
     pub fn try_now(&self) {
         self.work.lock().next_try = Instant::now();
         self.woken.notify_all();
+    }
+
+    /// The server, which is read, takes what this node writes, or refuses it. The log is told once.
+    pub fn wrote(&self, what: Writing, refused: Option<&Fault>) {
+        match self.contact.wrote(what, refused) {
+            Some(Turn::Refused(fault)) => {
+                let unsent = self.work.lock().queue.len();
+                self.say(Level::Error, format!("{fault}; purges that wait for it: {unsent}"));
+            }
+            Some(Turn::Works(time)) => {
+                self.say(Level::Warn, format!("takes purges again after {} s", time.as_secs()));
+            }
+            None => {}
+        }
+    }
+
+    /// How many nodes there were at the last look; `None` before the first.
+    pub fn nodes(&self) -> Option<usize> {
+        let looked = self.looked.lock();
+        looked.at.map(|_| looked.nodes.len())
     }
 
     /// Writes `cluster: SERVER FACT`.

@@ -19,8 +19,10 @@ pub struct Status {
     pub is_trusted: bool,
     /// How long ago it was last known that all purges of others are carried out; `None` if that never was.
     pub heard_ago: Option<Duration>,
-    /// Why the server is of no use, if it is not.
+    /// What is wrong with the server: it cannot be read, or takes nothing.
     pub fault: Option<String>,
+    /// Whether what others purge is read.
+    pub is_read: bool,
     /// The last entry of the log that was carried out.
     pub place: Option<String>,
     /// Purges of others that were carried out.
@@ -53,8 +55,8 @@ pub struct NodeStatus {
 }
 
 impl Status {
-    /// How far the node itself is behind; `None` if the server is of no use, or nobody has looked yet.
+    /// How far the node itself is behind; `None` if the server cannot be read, or nobody has looked yet.
     pub fn lag(&self) -> Option<Lag> {
-        self.nodes.iter().find(|node| node.is_this && self.fault.is_none())?.lag
+        self.nodes.iter().find(|node| node.is_this && self.is_read)?.lag
     }
 }

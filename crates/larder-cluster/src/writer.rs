@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use redis::{Pipeline, Value};
 
 use crate::carrier::Level;
+use crate::contact::Writing;
 use crate::fault::Fault;
 use crate::known::Known;
 use crate::link::{Link, items, text};
@@ -148,6 +149,7 @@ impl Writer<'_> {
     fn is_sent(&mut self, sent: &[Unsent], entries: &[EntryId]) {
         self.shared.sent.fetch_add(sent.len() as u64, Ordering::Relaxed);
         self.fault = None;
+        self.shared.wrote(Writing::Purges, None);
         if self.nodes > 1 {
             // They need a moment. A look that is due sooner, for purges before this one, is not put off.
             self.next_look.get_or_insert_with(|| Instant::now() + pace::between_looks(self.nodes) / 2);
@@ -177,8 +179,8 @@ impl Writer<'_> {
             work.next_try = Instant::now() + if is_away { TRY_AWAY_EVERY } else { TRY_EVERY };
             work.queue.len()
         };
-        if self.fault.as_ref() != Some(&fault) {
-            self.shared.say(Level::Error, format!("{fault}; purges that wait for it: {unsent}"));
+        if unsent > 0 {
+            self.shared.wrote(Writing::Purges, Some(&fault));
         }
         self.fault = Some(fault);
     }
@@ -198,7 +200,7 @@ impl Writer<'_> {
         for waiter in std::mem::take(&mut work.waiters) {
             if waiter.entry.is_none() && waiter.number > sent {
                 // Who has left is not told.
-                let _ = waiter.tell.send(Known::unsent(why.clone()));
+                let _ = waiter.tell.send(Known::here_alone(why.clone(), self.shared.nodes()));
             } else {
                 work.waiters.push(waiter);
             }
@@ -240,7 +242,9 @@ impl Writer<'_> {
                         work.waiters.push(waiter);
                     }
                 }
-                (Some(_), Err(fault)) => drop(waiter.tell.send(Known::unsent(self.why(Some(fault))))),
+                (Some(_), Err(fault)) => {
+                    drop(waiter.tell.send(Known::here_alone(self.why(Some(fault)), self.shared.nodes())))
+                }
                 (None, _) => work.waiters.push(waiter),
             }
         }
@@ -317,7 +321,7 @@ impl Seen {
 impl Others {
     /// Which nodes have read this entry.
     fn knowing(&self, entry: EntryId) -> Known {
-        let mut known = Known { on: 1, of: 1 + self.others.len(), ..Known::default() };
+        let mut known = Known { on: 1, of: Some(1 + self.others.len()), ..Known::default() };
         for (name, last, place) in &self.others {
             match place {
                 Some(place) if *place >= entry => known.on += 1,
@@ -325,6 +329,8 @@ impl Others {
                 None => known.away.push((name.clone(), Duration::from_millis(self.now.saturating_sub(*last)))),
             }
         }
+        known.behind.sort_unstable();
+        known.away.sort_unstable_by(|(one, since), (other, since_other)| (since, one).cmp(&(since_other, other)));
         known
     }
 }

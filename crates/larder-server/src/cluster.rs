@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
 use larder_cluster::{
-    Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Share, Shelf, Start, Status, Trust,
+    Away, Carrier, Cluster, Heard, Known, Level, Place, Server, Settings, Share, Shelf, Start, Status, Trust,
 };
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
@@ -128,8 +128,11 @@ impl Sharing {
             None => place_of(zones, moment),
         };
         let carrier = Arc::clone(&self.zones) as Arc<dyn Carrier>;
+        let goes_on = running.filter(|node| reads_the_same_log(node.settings(), settings));
+        let heard = goes_on.map_or_else(Heard::default, |node| node.heard());
         let unsent = zones.iter().find_map(|zone| folders(zone).into_iter().next());
-        let start = Start { settings: settings.clone(), carrier, place, unsent, trust: Arc::clone(&self.trust) };
+        let trust = Arc::clone(&self.trust);
+        let start = Start { settings: settings.clone(), carrier, place, unsent, heard, trust };
         match Cluster::start(start) {
             Ok(node) => {
                 zones.iter().for_each(|zone| share(zone, &node));
@@ -257,6 +260,12 @@ fn share(zone: &Arc<Zone>, node: &Arc<Cluster>) {
 
 fn is_among(zones: &HashMap<String, Arc<Zone>>, zone: &Arc<Zone>) -> bool {
     zones.get(zone.name()).is_some_and(|other| Arc::ptr_eq(other, zone))
+}
+
+/// Whether two nodes read the same log, as far as that can be told without its server.
+fn reads_the_same_log(one: &Settings, other: &Settings) -> bool {
+    let of = |of: &Settings| (of.servers.clone(), of.sentinel.clone(), of.database, of.name.clone());
+    of(one) == of(other)
 }
 
 /// Makes what a zone has stale.

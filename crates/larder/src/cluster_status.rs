@@ -27,7 +27,7 @@ pub fn run(asked: &Ask) -> ExitCode {
     }
 }
 
-/// Whether the server is of use, all nodes are there, and this one uses what it has stored.
+/// Whether nothing is wrong with the server, all nodes are there, and this one uses what it has stored.
 fn is_well(status: &Value) -> bool {
     let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let has_fault = status["fault"] != Value::Null;
@@ -41,6 +41,7 @@ fn text(status: &Value) -> String {
     text.push_str(&match (&status["fault"], ago("heard_ago")) {
         (Value::Null, Some(_)) => "up\n".to_owned(),
         (Value::Null, None) => "nothing was heard of it yet\n".to_owned(),
+        (_, Some(_)) if status["reads_purges"] == true => format!("takes no purges, as it {}\n", at("fault")),
         (_, None) => format!("of no use, as it {}\n", at("fault")),
         (_, Some(ago)) => format!("of no use since {ago}, as it {}\n", at("fault")),
     });
@@ -59,8 +60,10 @@ fn text(status: &Value) -> String {
         text.push_str("Which nodes there are is not known yet.\n");
         return text;
     }
-    if let (false, Some(ago)) = (status["fault"].is_null(), ago("looked_ago")) {
-        let _ = writeln!(text, "The nodes, as they were {ago} ago:");
+    match (status["fault"].is_null(), status["reads_purges"] == true, ago("looked_ago")) {
+        (false, true, _) => text.push_str("Nodes that cannot write there seem to be away:\n"),
+        (false, false, Some(ago)) => drop(writeln!(text, "The nodes, as they were {ago} ago:")),
+        (true, ..) | (false, false, None) => {}
     }
     let rows: Vec<[String; 5]> = rows.iter().map(row).collect();
     text.push_str(&table(&HEAD.map(str::to_owned), &rows));
@@ -143,6 +146,11 @@ web?2  there          3  2.0ms  16-0
         let shown = text(&of_no_use);
         assert!(shown.contains(": of no use since 20s, as it is full\n"), "{shown}");
         assert!(shown.contains("The nodes, as they were 500ms ago:\nNODE "), "{shown}");
+        let mut full = status();
+        (full["fault"], full["reads_purges"]) = ("is full: raise it".into(), true.into());
+        let shown = text(&full);
+        assert!(shown.contains(": takes no purges, as it is full: raise it\nStored pages are used."), "{shown}");
+        assert!(shown.contains("\nNodes that cannot write there seem to be away:\nNODE "), "{shown}");
         let mut unused = status();
         unused["uses_stored_pages"] = false.into();
         assert!(text(&unused).contains("Stored pages are not used now."));
@@ -151,7 +159,7 @@ web?2  there          3  2.0ms  16-0
         let shown = text(&new);
         assert!(shown.contains(": nothing was heard of it yet\n"), "{shown}");
         assert!(shown.ends_with("Which nodes there are is not known yet.\n"), "{shown}");
-        for status in [away, of_no_use, unused, new, Value::Null] {
+        for status in [away, of_no_use, full, unused, new, Value::Null] {
             assert!(!is_well(&status), "{status}");
         }
     }

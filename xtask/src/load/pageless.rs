@@ -2,7 +2,7 @@
 
 use super::{LoadError, cannot};
 use crate::clock;
-use larder_cluster::{Away, Carrier, Cluster, Level, Place, Server, Settings, Start, Trust};
+use larder_cluster::{Away, Carrier, Cluster, Heard, Level, Place, Server, Settings, Start, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub fn join(
         share: None,
     };
     let trust = Arc::new(Trust::always(clock::since_boot));
-    let start = Start { settings, carrier: Arc::new(Nobody), place, unsent: None, trust };
+    let start = Start { settings, carrier: Arc::new(Nobody), place, unsent: None, heard: Heard::default(), trust };
     Cluster::start(start).map_err(cannot("start a node"))
 }
 

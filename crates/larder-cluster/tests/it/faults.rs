@@ -1,9 +1,9 @@
 //! What is wrong with a server is said, with the mend.
 
-use larder_cluster::Settings;
+use larder_cluster::{Away, Settings};
 use larder_testkit::Redis;
 
-use crate::node::{Node, settings};
+use crate::node::{Node, settings, until};
 
 #[test]
 fn a_login_that_is_wrong_is_said() {
@@ -58,7 +58,7 @@ fn a_replica_is_said_to_be_one() {
     let replica = Redis::start(&[&format!("replicaof 127.0.0.1 {}", primary.port())]);
     let node = Node::start(&replica, "a").settled();
     node.until_said("is a read-only replica: name its primary in \"larder_cluster\"");
-    assert!(node.purge("purge hard all").unsent.is_some());
+    assert!(node.purge("purge hard all").fault.is_some());
 }
 
 #[test]
@@ -75,6 +75,74 @@ fn a_full_server_is_said_and_still_read() {
     other.until(|seen| seen.purges == ["pages: purge hard key /"]);
     assert!(reads.purge("purge hard all").is_everywhere());
     assert_eq!(other.seen().purges.last().map(String::as_str), Some("pages: purge hard all"));
+}
+
+#[test]
+fn a_server_that_takes_no_purges_is_a_fault_before_one_is_sent_until_it_takes_them_again() {
+    const USER: &str =
+        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time";
+    for (breaks, mends, words) in [
+        (&["CONFIG", "SET", "maxmemory", "1"][..], &["CONFIG", "SET", "maxmemory", "0"][..], "is full: raise"),
+        (
+            &["ACL", "SETUSER", "shop", "-xadd"],
+            &["ACL", "SETUSER", "shop", "+xadd"],
+            "forbids the user what larder does",
+        ),
+        (&["ACL", "SETUSER", "shop", "-set"], &["ACL", "SETUSER", "shop", "+set"], "forbids the user what larder does"),
+    ] {
+        let redis = Redis::start(&[USER]);
+        let with = |node: &str| Settings {
+            user: Some("shop".to_owned()),
+            password: Some("secret".to_owned()),
+            away: Away::Bypass,
+            ..settings(&redis, node)
+        };
+        let node = Node::start_with(with("a"), None, None).settled();
+        until(&node, |status| status.lag().is_some());
+        redis.ask(breaks);
+        let status = until(&node, |status| status.fault.is_some());
+        let fault = status.fault.as_deref().unwrap_or_default();
+        assert!(fault.starts_with(words), "{fault}");
+        // What others purge is read.
+        redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+        redis.ask(&["XADD", "larder:{shop}:log", "*", "i", "b", "z", "pages", "w", "purge hard key /other"]);
+        redis.ask(breaks);
+        let seen = node.until(|seen| !seen.purges.is_empty());
+        assert_eq!(seen.purges, ["pages: purge hard key /other"]);
+        assert!(status.is_read && status.is_trusted && status.lag().is_some(), "{status:?}");
+        let refused = node.purge("purge hard key /");
+        assert!(refused.text().contains(words), "{}", refused.text());
+        assert!(node.cluster.is_trusted() && node.cluster.status().fault.is_some());
+        redis.ask(mends);
+        until(&node, |status| status.fault.is_none() && status.sent == 1);
+        assert!(node.purge("purge hard all").is_everywhere());
+        node.until_said(" takes purges again after ");
+        let seen = node.seen();
+        // A full server was one for two times, as the purge of another came in between.
+        let times = if words.starts_with("is full") { 1..=2 } else { 1..=1 };
+        for words in [words, "takes purges again"] {
+            let said = seen.lines.iter().filter(|line| line.contains(words)).count();
+            assert!(times.contains(&said), "{words}: {:?}", seen.lines);
+        }
+        assert_eq!(seen.stale, 1, "{:?}", seen.lines);
+    }
+}
+
+#[test]
+fn a_server_that_goes_is_said_once_and_that_it_is_back_once() {
+    let mut redis = Redis::start(&["appendonly yes", "appendfsync always"]);
+    let node = Node::start(&redis, "a").settled();
+    redis.kill();
+    node.purge("purge hard key /");
+    until(&node, |status| !status.is_read);
+    node.purge("purge hard key /");
+    redis.start_again();
+    until(&node, |status| status.fault.is_none() && status.unsent == 0);
+    let lines = node.seen().lines;
+    for words in [" cannot be reached: ", " is back after "] {
+        assert_eq!(lines.iter().filter(|line| line.contains(words)).count(), 1, "{words}: {lines:?}");
+    }
+    assert!(!lines.iter().any(|line| line.contains("takes purges again")), "{lines:?}");
 }
 
 #[test]

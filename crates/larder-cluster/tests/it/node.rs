@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use larder_cluster::{Away, Carrier, Cluster, Known, Level, Place, Server, Settings, Start, Trust};
+use larder_cluster::{Away, Carrier, Cluster, Heard, Known, Level, Place, Server, Settings, Start, Status, Trust};
 use larder_testkit::{PATIENCE, Redis};
 
 /// What a node was told.
@@ -96,11 +96,16 @@ impl Node {
 
     /// Starts one that had read so far.
     pub fn start_with(settings: Settings, place: Option<Place>, unsent: Option<PathBuf>) -> Self {
+        Self::start_heard(settings, place, unsent, Heard::default())
+    }
+
+    /// Starts one that goes on where another of this process had read so far.
+    pub fn start_heard(settings: Settings, place: Option<Place>, unsent: Option<PathBuf>, heard: Heard) -> Self {
         let notes = Arc::new(Notes::default());
         let carrier = Arc::clone(&notes) as Arc<dyn Carrier>;
-        let cluster = Cluster::start(Start { settings, carrier, place, unsent, trust: Arc::new(Trust::always(clock)) })
-            .expect("threads start");
-        Self { cluster, notes }
+        let trust = Arc::new(Trust::always(clock));
+        let start = Start { settings, carrier, place, unsent, heard, trust };
+        Self { cluster: Cluster::start(start).expect("threads start"), notes }
     }
 
     /// Waits until it has caught up, or knows that it cannot.
@@ -185,6 +190,19 @@ pub fn settings(redis: &Redis, name: &str) -> Settings {
         timeout: Duration::from_secs(20),
         away: Away::Serve,
         share: None,
+    }
+}
+
+/// Waits until the status of a node is so.
+pub fn until(node: &Node, is_so: impl Fn(&Status) -> bool) -> Status {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = node.cluster.status();
+        if is_so(&status) {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "it is never so: {status:#?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,27 +1,14 @@
 //! What a node knows of all nodes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder_cluster::{Lag, NodeStatus, Status};
-use larder_testkit::{PATIENCE, Redis};
+use larder_testkit::Redis;
 
-use crate::node::{Node, settings};
+use crate::node::{Node, settings, until};
 
 const LOG: &str = "larder:{shop}:log";
 const NODES: &str = "larder:{shop}:nodes";
-
-/// Waits until the status of a node is so.
-fn until(node: &Node, is_so: impl Fn(&Status) -> bool) -> Status {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let status = node.cluster.status();
-        if is_so(&status) {
-            return status;
-        }
-        assert!(Instant::now() < deadline, "it is never so: {status:#?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 fn named<'s>(status: &'s Status, name: &str) -> &'s NodeStatus {
     status.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("{name} in {status:#?}"))
@@ -73,7 +60,7 @@ fn a_node_that_is_behind_says_by_how_much() {
         let page = if number == 1500 { "held".to_owned() } else { number.to_string() };
         a.cluster.push("pages", &format!("purge hard key /{page}"));
     }
-    assert!(a.purge("purge hard key /last").unsent.is_none());
+    assert!(a.purge("purge hard key /last").fault.is_none());
     let b = Node::start_with(settings(&redis, "b"), place, None);
     let status = until(&b, |status| status.looked_ago.is_some());
     let lag = status.lag().expect("it is known");

@@ -1,10 +1,10 @@
 //! Purges reach other nodes, whatever happens.
 
-use larder_cluster::{Away, Place, Settings, UNSENT_FILE};
+use larder_cluster::{Away, Heard, Place, Settings, UNSENT_FILE};
 use larder_testkit::Redis;
 use std::time::Duration;
 
-use crate::node::{Node, files, settings};
+use crate::node::{Node, clock, files, settings, until};
 
 const LOG: &str = "larder:{shop}:log";
 
@@ -153,8 +153,10 @@ fn purges_without_the_server_are_kept_and_sent_when_it_is_back() {
         let unsent = || Some(folder.path().to_owned());
         let here = Node::start_with(settings(&redis, "here"), None, unsent()).settled();
         let other = Node::start(&redis, "other").settled();
+        until(&here, |status| status.nodes.len() == 2);
         redis.kill();
         let known = here.purge("purge hard key /1");
+        assert_eq!((known.on, known.of), (1, Some(2)), "as many as there were");
         assert!(known.text().starts_with("Known on this node alone: redis://127.0.0.1:"), "{}", known.text());
         assert!(known.text().contains(" cannot be reached: "), "{}", known.text());
         assert_eq!(files(folder.path()), [UNSENT_FILE]);
@@ -163,7 +165,7 @@ fn purges_without_the_server_are_kept_and_sent_when_it_is_back() {
         let place = here.cluster.place();
         drop(here);
         let here = Node::start_with(settings(&redis, "here"), place, unsent()).settled();
-        here.purge("purge hard key /2");
+        assert_eq!(here.purge("purge hard key /2").of, None, "it has seen none");
         redis.start_again();
         let seen = other.until(|seen| seen.purges.len() == 2);
         assert_eq!(seen.purges, ["pages: purge hard key /1", "pages: purge hard key /2"]);
@@ -188,7 +190,7 @@ fn a_node_that_is_away_is_named_and_may_not_use_what_it_has() {
     let quick = Settings { timeout: Duration::from_millis(20), ..settings(&redis, "quick") };
     let quick = Node::start_with(quick, None, None).settled();
     let known = quick.purge("purge hard all");
-    assert_eq!((known.on, known.of, &known.behind[..]), (2, 3, &["web3".to_owned()][..]));
+    assert_eq!((known.on, known.of, &known.behind[..]), (2, Some(3), &["web3".to_owned()][..]));
 }
 
 #[test]
@@ -207,6 +209,31 @@ fn what_pages_may_do_without_the_server_is_as_told() {
     redis.start_again();
     bypasses.until_trusted(true);
     bypasses.until_said("is back after");
+}
+
+#[test]
+fn a_node_that_starts_without_the_server_has_everything_stale_once() {
+    let began = clock();
+    let mut redis = Redis::start(&["appendonly yes", "appendfsync always"]);
+    let here = Node::start(&redis, "here").settled();
+    let place = here.cluster.place();
+    let heard = here.cluster.heard();
+    drop(here);
+    redis.kill();
+    let start = |place, heard| Node::start_heard(settings(&redis, "here"), place, None, heard).settled();
+    let goes_on = start(place.clone(), heard);
+    goes_on.until_said("cannot be reached");
+    assert_eq!(goes_on.seen().stale, 0, "the process knows what was purged");
+    drop(goes_on);
+    let node = start(place, Heard::default());
+    node.until_said("is away since the start of this node, and what was purged before is not known");
+    assert!(node.cluster.is_trusted() && node.seen().stale == 1, "{:?}", node.seen().lines);
+    redis.start_again();
+    let line = node.until_said("is back after ");
+    let secs: u64 =
+        line.split_once("after ").and_then(|(_, rest)| rest.split_once(" s,")?.0.parse().ok()).expect(&line);
+    assert!(Duration::from_secs(secs) <= clock() - began, "the time is that since the start: {line}");
+    assert_eq!(node.seen().stale, 1, "{:?}", node.seen().lines);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use larder_cache::{Condition, How, Object, Selection, TooLong, UriTest, Zone};
-use larder_cluster::Known;
+use larder_cluster::{Known, NAMED_MAX};
 use larder_http::Time;
 use larder_vcl::bans::BanError;
 use serde_json::json;
@@ -188,13 +188,14 @@ impl Done {
 }
 
 fn cluster_json(known: &Known) -> serde_json::Value {
-    let away = known.away.iter().map(|(node, since)| json!({ "node": node, "seconds": since.as_secs() }));
+    let away = known.away.iter().take(NAMED_MAX);
+    let away = away.map(|(node, since)| json!({ "node": node, "seconds": since.as_secs() }));
     json!({
         "known": known.on,
         "nodes": known.of,
         "away": away.collect::<Vec<_>>(),
-        "behind": known.behind,
-        "unsent": known.unsent,
+        "behind": known.behind.iter().take(NAMED_MAX).collect::<Vec<_>>(),
+        "fault": known.fault,
     })
 }
 
@@ -257,15 +258,23 @@ mod tests {
     #[test]
     fn on_which_nodes_it_is_known_is_told() {
         let away = vec![("web3".to_owned(), Duration::from_secs(12))];
-        let known = Known { on: 4, of: 5, away, ..Known::default() };
+        let known = Known { on: 4, of: Some(5), away, ..Known::default() };
         let done = Done { pages: 1, known: Some(known), ..Done::default() };
         assert_eq!(done.text(), "Purged: 1 page\nKnown on 4 of 5 nodes; away: web3 since 12 s\n");
         let expected = "{\"purged\":1,\"also_on_disk\":false,\"banned\":[],\"cluster\":{\"away\":[{\"node\":\"web3\",\
-                        \"seconds\":12}],\"behind\":[],\"known\":4,\"nodes\":5,\"unsent\":null}}\n";
+                        \"seconds\":12}],\"behind\":[],\"fault\":null,\"known\":4,\"nodes\":5}}\n";
         assert_eq!(done.json(), expected);
-        let unsent = Some("redis://a:1 is full (\u{9b}31m)".to_owned());
-        let done = Done { known: Some(Known { on: 1, of: 1, unsent, ..Known::default() }), ..done };
+        let fault = Some("redis://a:1 is full (\u{9b}31m)".to_owned());
+        let done = Done { known: Some(Known { on: 1, fault, ..Known::default() }), ..done };
         assert!(done.text().contains("is full (\\u{9b}31m)"), "{}", done.text());
+        assert!(
+            done.json().contains("\"fault\":\"redis://a:1 is full (\u{9b}31m)\",\"known\":1,\"nodes\":null}"),
+            "{}",
+            done.json()
+        );
+        let many = (0..5000).map(|number| format!("n{number}")).collect();
+        let done = Done { known: Some(Known { on: 1, of: Some(5001), behind: many, ..Known::default() }), ..done };
+        assert!(done.json().contains("\"n19\"],\"fault\":null,\"known\":1,\"nodes\":5001}"), "{}", done.json());
     }
 
     #[test]

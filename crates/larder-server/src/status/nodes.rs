@@ -8,6 +8,7 @@ pub fn cluster(status: &Status) -> Value {
     json!({
         "server": status.server, "name": status.name, "node": status.node,
         "fault": status.fault,
+        "reads_purges": status.is_read,
         "uses_stored_pages": status.is_trusted,
         "heard_ago": status.heard_ago.map(|ago| ago.as_secs_f64()),
         "place": status.place,

@@ -99,6 +99,33 @@ fn all_nodes_are_told_with_their_places_and_an_exit_code_says_whether_all_is_wel
 }
 
 #[test]
+fn a_server_that_takes_no_purges_is_told_before_there_is_one() {
+    let redis = Redis::start(&[]);
+    let site = start(&redis, "web1");
+    eventually("all to be well", || command(&site, &[]).0 == Some(0));
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    eventually("the fault", || told(&site)["fault"].is_string());
+    let (code, shown) = command(&site, &[]);
+    assert_eq!(code, Some(2), "{shown}");
+    assert!(shown.contains(": takes no purges, as it is full: raise its \"maxmemory\""), "{shown}");
+    assert!(shown.contains("\nStored pages are used. Purges: 0 sent, 0 that wait"), "{shown}");
+    assert_eq!((&told(&site)["reads_purges"], &told(&site)["lag"]["entries"]), (&true.into(), &0.into()));
+    let metrics = text(&site.get("/metrics"));
+    assert!(metrics.contains("larder_cluster_up{cluster=\"shop\",node=\"web1\"} 0\n"), "{metrics}");
+    let top = text_of(&site.setup().larder_words(&["top"]).stdout);
+    assert!(top.contains("ALARM      larder_cluster: redis://127.0.0.1:") && top.contains(" is full: "), "{top}");
+    // What waits is sent when there is room.
+    assert_eq!(site.ask("PURGE", "/a", "").status, 200);
+    assert_eq!(told(&site)["unsent"], 1);
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    eventually("all to be well again", || command(&site, &[]).0 == Some(0) && told(&site)["unsent"] == 0);
+    site.wait_for_log("takes purges again after ");
+    for words in [" is full: ", "takes purges again"] {
+        assert_eq!(site.count_in_log(words), 1, "{}", site.server().error_log());
+    }
+}
+
+#[test]
 fn where_there_is_no_cluster_that_is_said() {
     let site = Setup::new().start("server { listen 127.0.0.1:{PORT}; return 200; }");
     for options in [&[][..], &["--json"]] {
