@@ -20,9 +20,9 @@ _larder() {
     cache) options='ls stat bans verify clear -p -c' ;;
     why) options='--json -p -c -g --pid -n -l --listen -h' ;;
     explain) options='-X -H --from --json -p -c -g --pid -n -l --listen -h' ;;
-    purge) options='--tag --prefix --match --host --ban --all --soft --zone --json -p -c -g --pid -n -l --listen -h' ;;
+    purge) options='--tag --prefix --match --host --ban --all --soft --zone --everywhere --json -p -c -g --pid -n -l --listen -h' ;;
     top) options='--json -p -c -g --pid -n -l --listen -h' ;;
-    cluster) options='status --json -p -c -g --pid -n -l --listen -h' ;;
+    cluster) options='status forget --json -p -c -g --pid -n -l --listen -h' ;;
     log) options='--host --url --match --method --status --cache --from --slow --failed --json --kept -q -k -d -p -c -g --pid -n -r -h' ;;
     doctor) options='--json --no-disk-test --root -p -c -g -h' ;;
     import) options='nginx varnish --json --root --write -c -h' ;;

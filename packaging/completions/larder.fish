@@ -35,6 +35,7 @@ complete -c larder -n "__fish_seen_subcommand_from serve why explain purge top c
 complete -c larder -n "__fish_seen_subcommand_from serve" -l print-config -d 'Print the configuration'
 complete -c larder -n "__fish_seen_subcommand_from cache" -a 'ls stat bans verify clear'
 complete -c larder -n "__fish_seen_subcommand_from cluster" -a status -d 'How the nodes are'
+complete -c larder -n "__fish_seen_subcommand_from cluster" -a forget -d 'Take a dead node off the list'
 complete -c larder -n "__fish_seen_subcommand_from import" -a 'nginx varnish'
 complete -c larder -n "__fish_seen_subcommand_from profile" -a 'common php wordpress woocommerce edd bbpress magento drupal mediawiki joomla nextcloud laravel symfony'
 complete -c larder -n "__fish_seen_subcommand_from import" -l write -r -d 'Files for a switch-over'
@@ -61,6 +62,7 @@ for option in tag prefix match host ban zone
 end
 complete -c larder -n "__fish_seen_subcommand_from purge" -l all -d 'Everything'
 complete -c larder -n "__fish_seen_subcommand_from purge" -l soft -d 'Pages are stale'
+complete -c larder -n "__fish_seen_subcommand_from purge" -l everywhere -d 'Fail unless all nodes know it'
 for option in host url match method status from slow
     complete -c larder -n "__fish_seen_subcommand_from log" -l $option -x
 end

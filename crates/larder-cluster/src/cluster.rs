@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::carrier::{Carrier, Level};
 use crate::contact::{Contact, Heard, Trust};
 use crate::fault::Fault;
+use crate::forget::{ForgetError, forget};
 use crate::known::Known;
 use crate::place::Place;
 use crate::queue::Queue;
@@ -152,6 +153,11 @@ impl Cluster {
                 Known::here_alone(why, self.shared.nodes())
             }
         }
+    }
+
+    /// Takes a node that is away off the list. Waits for the server.
+    pub fn forget(&self, node: &str) -> Result<(), ForgetError> {
+        forget(&self.shared, node)
     }
 
     /// Leaves the cluster, and has kept how far this node has read. From then on no stored page may be used.

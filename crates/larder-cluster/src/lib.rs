@@ -36,6 +36,7 @@ mod cluster;
 mod contact;
 mod ending;
 mod fault;
+mod forget;
 mod keeper;
 mod keys;
 mod known;
@@ -61,6 +62,7 @@ pub use certificates::{Away as CertificatesAway, Certificates, OrderRight, Order
 pub use cluster::{Cluster, Start};
 pub use contact::{Heard, Trust};
 pub use fault::Fault;
+pub use forget::ForgetError;
 pub use keys::{LimitName, PageName};
 pub use known::{Known, NAMED_MAX};
 pub use lag::Lag;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use larder_cache::{Others, Zone};
 use larder_cluster::{
-    Away, Carrier, Cluster, Heard, Known, Level, Place, Server, Settings, Share, Shelf, Start, Status, Trust,
+    Away, Carrier, Cluster, ForgetError, Heard, Known, Level, Place, Server, Settings, Share, Shelf, Start, Status,
+    Trust,
 };
 use larder_conf::model::{self, ClusterAway, LogLevel};
 use larder_http::Time;
@@ -97,6 +98,11 @@ impl Sharing {
     pub async fn known(&self) -> Option<Known> {
         let node = self.node.load_full()?;
         Some(node.known(node.newest()).await)
+    }
+
+    /// Has the cluster forget a node that is away. Waits for its server; an error says why it does not. `None` without a cluster.
+    pub fn forget_node(&self, node: &str) -> Option<Result<(), ForgetError>> {
+        Some(self.node.load_full()?.forget(node))
     }
 
     /// Takes part as a configuration says, whose zones have their disks.

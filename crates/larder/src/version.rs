@@ -48,9 +48,9 @@ fn help() -> String {
          \x20      larder why [--json] [-p prefix] [-c filename] [--pid filename] [-n folder] [--listen address]\n\
          \x20      larder explain URL [-X METHOD] [-H FIELD] [--from ADDRESS] [options as above]\n\
          \x20      larder purge URL...|--tag T|--prefix P|--match REGEX|--host H|--ban BAN|--all [--soft] [--zone Z]\n\
-         \x20                   [options of larder why]\n\
+         \x20                   [--everywhere] [options of larder why]\n\
          \x20      larder top [options of larder why]\n\
-         \x20      larder cluster status [options of larder why]\n\
+         \x20      larder cluster status|forget NODE [options of larder why]\n\
          \x20      larder log [--host H] [--url PREFIX] [--status S] [--cache WORD] [--slow TIME] [--json] [options]\n\
          \x20      larder doctor [--json] [--no-disk-test] [--root DIR] [-p prefix] [-c filename]\n\
          \x20      larder import nginx|varnish [--json] [--root DIR] [--write DIR] [-c filename]\n\
@@ -86,7 +86,7 @@ fn help() -> String {
          \x20 explain       : what the running server would do with a request; \"larder explain -h\" shows more\n\
          \x20 purge         : has the running server purge pages; \"larder purge -h\" shows more\n\
          \x20 top           : what a running server does, each second; \"larder top -h\" shows more\n\
-         \x20 cluster       : status: the nodes of a running server's cluster; \"larder cluster -h\" shows more\n\
+         \x20 cluster       : status, forget NODE: the nodes of a running server's cluster; \"larder cluster -h\" shows more\n\
          \x20 log           : follows the requests of a running server; \"larder log -h\" shows more\n\
          \x20 doctor        : looks at this machine and says what will hurt; \"larder doctor -h\" shows more\n\
          \x20 import        : what of this machine's nginx or Varnish works; \"larder import -h\" shows more\n\

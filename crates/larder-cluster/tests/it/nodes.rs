@@ -73,6 +73,36 @@ fn a_node_that_is_behind_says_by_how_much() {
 }
 
 #[test]
+fn a_node_that_is_away_is_forgotten_and_one_that_is_there_is_not() {
+    let mut redis = Redis::start(&[]);
+    let [a, b] = ["a", "b"].map(|name| Node::start(&redis, name).settled());
+    redis.ask(&["HSET", NODES, "dead", "1000000000000000"]);
+    until(&a, |status| status.nodes.len() == 3);
+    a.cluster.forget("dead").expect("it is away");
+    for node in [&a, &b] {
+        until(node, |status| status.nodes.len() == 2);
+    }
+    assert!(a.purge("purge hard all").is_everywhere());
+    // Nor is it there for another reason.
+    redis.ask(&["SET", "larder:{shop}:at:just-died", "abc 1-0"]);
+    redis.ask(&["HSET", NODES, "just-died", "1000000000000000"]);
+    for (name, why) in [
+        ("a", "the node \"a\" is the one that was asked: when it ends in order it leaves the list"),
+        ("b", "the node \"b\" is there, or was within the last 4 s: it would be in the list again"),
+        ("just-died", "the node \"just-died\" is there, or was within the last 4 s"),
+        ("dead", "no node is called \"dead\": \"larder cluster status\" names them"),
+    ] {
+        let error = a.cluster.forget(name).expect_err(name).to_string();
+        assert!(error.starts_with(why), "{error}");
+    }
+    redis.ask(&["DEL", "larder:{shop}:at:just-died"]);
+    b.cluster.forget("just-died").expect("its word is gone");
+    redis.kill();
+    let error = a.cluster.forget("dead").expect_err("nobody can tell").to_string();
+    assert!(error.starts_with("redis://127.0.0.1:") && error.contains(" cannot be reached: "), "{error}");
+}
+
+#[test]
 fn without_the_server_the_last_look_is_told_and_no_lag() {
     let mut redis = Redis::start(&[]);
     let a = Node::start(&redis, "a").settled();

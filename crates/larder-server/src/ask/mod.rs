@@ -26,6 +26,7 @@ use crate::misses::{Gathered, Summary};
 use crate::purges::said;
 use crate::purges::wanted::{Pages, Wanted};
 use crate::status;
+use crate::vsl::Plain;
 use crate::worker_thread::Command;
 
 pub use socket::serve;
@@ -58,8 +59,18 @@ enum Question {
     Explain(Form, explain::Question),
     /// How its cluster is.
     Cluster,
+    /// That it forgets a node.
+    Forget(Form, String),
     /// That pages be purged.
     Purge(Form, Wanted),
+}
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    text: String,
+    /// What is missing of what was wanted, in one line.
+    but: Option<String>,
 }
 
 /// Why there is no answer.
@@ -92,28 +103,40 @@ impl Desk {
         *self.workers.lock() = workers;
     }
 
-    fn answer(&self, question: &str) -> Result<String, Refused> {
-        match Question::parse(question)? {
-            Question::Why(form) => Ok(misses::shown(&self.misses()?, form)),
-            Question::Now => self.now(),
+    fn answer(&self, question: &str) -> Result<Told, Refused> {
+        let text = match Question::parse(question)? {
+            Question::Why(form) => misses::shown(&self.misses()?, form),
+            Question::Now => self.now()?,
             Question::Cluster => {
                 let status = self.sharing().status().ok_or(Refused::NoCluster)?;
-                Ok(status::cluster(&status).to_string())
+                status::cluster(&status).to_string()
             }
+            Question::Forget(form, node) => self.forget(form, &node)?,
             Question::Purge(form, wanted) => {
                 let done = purge::purge(&wanted, &self.pages()?, &self.sharing()).map_err(Refused::Wrong)?;
                 let line = said::line(&wanted.said(), &done);
                 self.log.lock().write(LogLevel::Info, format_args!("\"larder purge\": {line}"));
-                Ok(purge::shown(&done, form))
+                return Ok(purge::told(&wanted, &done, form));
             }
             Question::Explain(form, question) => {
                 let explanation = self.explain(question)?;
-                Ok(match form {
+                match form {
                     Form::Text => explanation.as_text(),
                     Form::Json => explanation.as_json(json),
-                })
+                }
             }
-        }
+        };
+        Ok(Told { text, but: None })
+    }
+
+    fn forget(&self, form: Form, node: &str) -> Result<String, Refused> {
+        let forgotten = self.sharing().forget_node(node).ok_or(Refused::NoCluster)?;
+        forgotten.map_err(|error| Refused::Wrong(error.to_string()))?;
+        self.log.lock().write(LogLevel::Notice, format_args!("\"larder cluster forget\": {}", Plain(node)));
+        Ok(match form {
+            Form::Text => format!("Forgotten: {node}\n"),
+            Form::Json => format!("{{\"forgotten\":{}}}\n", json(node)),
+        })
     }
 
     fn sharing(&self) -> Arc<Sharing> {
@@ -180,6 +203,10 @@ impl Question {
             Some("why") => Ok(Self::Why(form)),
             Some("now") if form == Form::Json => Ok(Self::Now),
             Some("cluster") if form == Form::Json => Ok(Self::Cluster),
+            Some("forget") => match rest.strip_suffix('\n') {
+                Some(node) if !node.is_empty() && !node.contains('\n') => Ok(Self::Forget(form, node.to_owned())),
+                Some(_) | None => Err(Refused::Wrong("no node is named".to_owned())),
+            },
             Some("purge") => Ok(Self::Purge(form, Wanted::parse(rest).map_err(Refused::Wrong)?)),
             Some("explain") => Ok(Self::Explain(form, explain::Question::parse(rest).map_err(Refused::Wrong)?)),
             _ => Err(unknown()),
@@ -215,6 +242,12 @@ mod tests {
         assert_eq!(Question::parse("larder 1 why text\n"), Ok(Question::Why(Form::Text)));
         assert_eq!(Question::parse("larder 1 why json"), Ok(Question::Why(Form::Json)));
         assert_eq!(Question::parse("larder 1 cluster json"), Ok(Question::Cluster));
+        let forget = Question::Forget(Form::Text, "web3".to_owned());
+        assert_eq!(Question::parse("larder 1 forget text\nweb3\n"), Ok(forget));
+        for rest in ["", "\nweb3", "\n\n", "\nweb3\nweb4\n"] {
+            let refused = Refused::Wrong("no node is named".to_owned());
+            assert_eq!(Question::parse(&format!("larder 1 forget json{rest}")), Err(refused), "{rest:?}");
+        }
         for text in [
             "",
             "larder 1",

@@ -3,13 +3,17 @@
 use crate::cluster::Sharing;
 use crate::purges::deeds::{self, Done};
 use crate::purges::wanted::{Pages, Wanted};
+use crate::vsl::Plain;
 use crate::{bans, clock};
 
-use super::Form;
+use super::{Form, Told};
 
 /// Purges in these zones, and waits until disks have noted it, and other larders know it. An error says why nothing was, or
 /// that a restart may forget it.
 pub(super) fn purge(wanted: &Wanted, pages: &Pages, sharing: &Sharing) -> Result<Done, String> {
+    if wanted.is_to_be_everywhere() && !sharing.is_shared() {
+        return Err(NO_CLUSTER.to_owned());
+    }
     let deeds = wanted.planned(&pages.zones, &pages.profiles).map_err(|why| format!("nothing is purged: {why}"))?;
     let noted = deeds::noted(&deeds);
     let mut done = deeds::carry_out(deeds, clock::now()).map_err(|error| error.to_string())?;
@@ -20,9 +24,16 @@ pub(super) fn purge(wanted: &Wanted, pages: &Pages, sharing: &Sharing) -> Result
     Ok(done)
 }
 
-pub(super) fn shown(done: &Done, form: Form) -> String {
-    match form {
+/// The answer, and whether a node is missing, if that matters.
+pub(super) fn told(wanted: &Wanted, done: &Done, form: Form) -> Told {
+    let text = match form {
         Form::Text => done.text(),
         Form::Json => done.json(),
-    }
+    };
+    let known = done.known.as_ref().filter(|known| wanted.is_to_be_everywhere() && !known.is_everywhere());
+    let but = known.map(|known| format!("not all nodes know it: {}", Plain(&known.missing())));
+    Told { text, but }
 }
+
+const NO_CLUSTER: &str = "nothing is purged: \"--everywhere\" is about a cluster, and the server is in none: \
+                          \"larder_cluster\" in its configuration makes it a node of one";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::sockopt::socket_peercred;
 
-use super::Desk;
+use super::{Desk, Told};
 
 /// How many may ask at once.
 const ASKING_MAX: usize = 8;
@@ -142,7 +142,7 @@ impl Drop for Seat {
     }
 }
 
-/// Reads a question to its end, and writes `ok`, or `no` and why not.
+/// Reads a question to its end, and writes `ok`, `but` with what is missing, or `no` and why not.
 fn answer(mut stream: UnixStream, seat: &Seat, desk: &Desk) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let question = question(&stream)?;
@@ -150,7 +150,8 @@ fn answer(mut stream: UnixStream, seat: &Seat, desk: &Desk) -> io::Result<()> {
         return Ok(());
     }
     let told = match desk.answer(&String::from_utf8_lossy(&question)) {
-        Ok(text) => format!("ok\n{text}"),
+        Ok(Told { text, but: None }) => format!("ok\n{text}"),
+        Ok(Told { text, but: Some(but) }) => format!("but {but}\n{text}"),
         Err(refused) => format!("no\n{refused}\n"),
     };
     stream.write_all(told.as_bytes())

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! soft
+//! everywhere
 //! zone pages
 //! url http://a.example/page
 //! tag news
@@ -25,6 +26,8 @@ use crate::vsl::Shown;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     how: How,
+    /// Whether it is to be said if a node of the cluster does not know it.
+    is_to_be_everywhere: bool,
     /// The names of the zones; none for all.
     zones: Vec<String>,
     parts: Vec<Part>,
@@ -97,21 +100,22 @@ impl Wanted {
         if parts.iter().any(|part| part.said().1.is_some_and(|text| text.trim().is_empty())) {
             return Err("an empty text means no pages".to_owned());
         }
-        Ok(Self { how, zones: zone.into_iter().collect(), parts })
+        Ok(Self { how, is_to_be_everywhere: false, zones: zone.into_iter().collect(), parts })
     }
 
     /// Reads the lines.
     pub fn parse(lines: &str) -> Result<Self, String> {
-        let mut wanted = Self { how: How::Hard, zones: Vec::new(), parts: Vec::new() };
+        let mut wanted = Self { how: How::Hard, is_to_be_everywhere: false, zones: Vec::new(), parts: Vec::new() };
         let lines = lines.trim_end_matches('\n').strip_suffix("\nend").ok_or(NOT_WHOLE)?;
         for line in lines.lines() {
             let (word, value) = line.split_once(' ').unwrap_or((line, ""));
-            if value.is_empty() != matches!(word, "soft" | "all") {
+            if value.is_empty() != matches!(word, "soft" | "all" | "everywhere") {
                 return Err(format!("\"{line}\" cannot be understood"));
             }
             let value = value.to_owned();
             match word {
                 "soft" => wanted.how = How::Soft,
+                "everywhere" => wanted.is_to_be_everywhere = true,
                 "zone" => wanted.zones.push(value),
                 "url" => wanted.parts.push(Part::Url(value)),
                 "prefix" => wanted.parts.push(Part::Prefix(value)),
@@ -129,6 +133,11 @@ impl Wanted {
     /// The tags that are named, as they were said.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| if let Part::Tag(tag) = part { Some(tag.as_str()) } else { None })
+    }
+
+    /// Whether it is to be said if a node of the cluster does not know it.
+    pub fn is_to_be_everywhere(&self) -> bool {
+        self.is_to_be_everywhere
     }
 
     /// The same in words, for a log.

@@ -46,6 +46,7 @@ Pages, each as often as wanted:
   --ban TEXT        : what a ban covers, such as \"obj.age > 1h\"; never softly
   --all             : all
   --soft            : they are stale, and not gone
+  --everywhere      : exit code 2, and who is missing, unless all nodes of the cluster know it
   --zone ZONE       : in this zone alone, or in several; without it in all
 
 ";
@@ -58,9 +59,11 @@ Shows what the running server does, refreshed each second; q ends it. Without a 
 
 const CLUSTER: &str = "\
 Usage: larder cluster status [options]
-Tells how the cluster of the running server is: its Redis or Valkey, the nodes, and how far each is behind.
-The exit code is 0 if all is well; 1 if no server answers, or is in a cluster; 2 if the Redis is of no use, a node is
-away, or this one uses no stored page.
+       larder cluster forget NODE [options]
+\"status\" tells how the cluster of the running server is: its Redis or Valkey, the nodes, and how far each is behind.
+The exit code is 0 if all is well; 1 if no server answers, or is in a cluster; 2 if the Redis is of no use or takes no
+purges, a node is away, or this one uses no stored page.
+\"forget\" takes a node off the list that was killed and does not come back, before its day is over. It purges nothing.
 
 ";
 

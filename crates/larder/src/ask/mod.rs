@@ -25,6 +25,8 @@ use options::{Ask, ConfigurationPlace, Place, What};
 
 /// How long a server may take. It gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one may take who has all nodes of a cluster told, for each of which it may wait for a minute.
+const PATIENCE_FOR_NODES: Duration = Duration::from_secs(80);
 /// How long an answer may be: far longer than any of ours.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
@@ -63,24 +65,40 @@ pub enum AskError {
     #[error("the server at {} has closed the connection without an answer: it may be ending, or be out of threads", .0.display())]
     Silent(PathBuf),
     /// It takes too long.
-    #[error("the server at {} has not answered in {} s", .0.display(), PATIENCE.as_secs())]
-    Late(PathBuf),
+    #[error("the server at {} has not answered in {} s", .0.display(), .1.as_secs())]
+    Late(PathBuf, Duration),
     /// The server does not answer this.
     #[error("{0}")]
     Refused(String),
+    /// It is done, and something of it is missing.
+    #[error("{but}")]
+    Partly {
+        /// What the server answers.
+        told: String,
+        /// What is missing.
+        but: String,
+    },
 }
 
 /// Asks, and prints the answer.
 pub fn run(asked: &Ask) -> ExitCode {
-    match answer(asked) {
+    let (text, code) = match answer(asked) {
+        Ok(text) => (text, ExitCode::SUCCESS),
+        Err(AskError::Partly { told, but }) => {
+            eprintln!("larder: {but}");
+            (told, ExitCode::from(PARTLY))
+        }
+        Err(error) => return failure(error),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => code,
         // Whoever reads may have left.
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
-        Err(error) => failure(error),
+        Err(_) => ExitCode::FAILURE,
     }
 }
+
+/// The exit code if something is missing.
+const PARTLY: u8 = 2;
 
 /// Says why there is no answer.
 pub fn failure(error: AskError) -> ExitCode {
@@ -101,20 +119,27 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
         What::Now => "larder 1 now json\n".to_owned(),
         What::Cluster => "larder 1 cluster json\n".to_owned(),
         // The last line says that it is whole.
+        What::Forget { node } => format!("larder 1 forget {form}\n{node}\n"),
         What::Purge { lines } => format!("larder 1 purge {form}\n{}\nend\n", lines.join("\n")),
         What::Explain { url, method, from, fields } => {
             format!("larder 1 explain {form}\n{method} {url}\n{from}\n{}\n", fields.join("\n"))
         }
     };
     let path = socket(&asked.place)?;
-    let told = exchange(&path, question.as_bytes()).map_err(|error| failed(&path, error))?;
+    let patience = match asked.what {
+        What::Purge { .. } => PATIENCE_FOR_NODES,
+        What::Why | What::Explain { .. } | What::Now | What::Cluster | What::Forget { .. } => PATIENCE,
+    };
+    let told = exchange(&path, question.as_bytes(), patience).map_err(|error| failed(&path, error, patience))?;
+    let form = |text: &str| if asked.json { PlainJson(text).to_string() } else { PlainLines(text).to_string() };
     match told.split_once('\n') {
         // Whoever listens there may be no larder.
-        Some(("ok", text)) if asked.json || matches!(asked.what, What::Now | What::Cluster) => {
-            Ok(PlainJson(text).to_string())
-        }
-        Some(("ok", text)) => Ok(PlainLines(text).to_string()),
+        Some(("ok", text)) if matches!(asked.what, What::Now | What::Cluster) => Ok(PlainJson(text).to_string()),
+        Some(("ok", text)) => Ok(form(text)),
         Some(("no", why)) => Err(AskError::Refused(PlainLines(why.trim_end()).to_string())),
+        Some((first, text)) if let Some(but) = first.strip_prefix("but ") => {
+            Err(AskError::Partly { told: form(text), but: PlainLines(but).to_string() })
+        }
         _ => Err(AskError::Silent(path)),
     }
 }
@@ -140,9 +165,9 @@ pub fn surroundings(place: &ConfigurationPlace) -> Surroundings {
     Surroundings::new(&Paths::of_running(options), options.globals.clone())
 }
 
-fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {
+fn exchange(path: &Path, question: &[u8], patience: Duration) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     // A server that does not take the question says why before it closes.
     let sent = stream.write_all(question).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut told = Vec::new();
@@ -153,14 +178,14 @@ fn exchange(path: &Path, question: &[u8]) -> io::Result<String> {
     }
 }
 
-fn failed(path: &Path, error: io::Error) -> AskError {
+fn failed(path: &Path, error: io::Error, patience: Duration) -> AskError {
     let path = path.to_owned();
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::ConnectionRefused => {
             AskError::NoServer(path)
         }
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::Silent(path),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Late(path),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Late(path, patience),
         io::ErrorKind::PermissionDenied => AskError::Forbidden(path),
         _ => AskError::Failed { path, source: error },
     }

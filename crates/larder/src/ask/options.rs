@@ -38,6 +38,11 @@ pub enum What {
     Now,
     /// How its cluster is: `larder cluster status`.
     Cluster,
+    /// That its cluster forgets a node: `larder cluster forget NODE`.
+    Forget {
+        /// What it is called.
+        node: String,
+    },
     /// That it purges pages: `larder purge`.
     Purge {
         /// Which, and how: each an option and its value, as the server reads them.
@@ -131,8 +136,11 @@ pub enum OptionsError {
     #[error("\"explain\" requires a URL")]
     NoUrl,
     /// `cluster` without a word.
-    #[error("\"cluster\" requires what is asked for: \"larder cluster status\"")]
+    #[error("\"cluster\" requires what is asked for: \"larder cluster status\" or \"larder cluster forget NODE\"")]
     NoDeed,
+    /// `cluster forget` without a node.
+    #[error("\"cluster forget\" requires the name of a node, as \"larder cluster status\" shows it")]
+    NoNode,
     /// `purge` of nothing.
     #[error("\"purge\" requires a URL, --tag, --prefix, --match, --host, --ban or --all")]
     NoPages,
@@ -155,7 +163,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
     let mut lines = Vec::new();
     let mut options = ConfigurationPlace::default();
     let (mut pid_file, mut folder, mut listen, mut json) = (None, None, None, false);
-    let mut is_status = false;
+    let mut deed = Vec::new();
     let (mut url, mut method, mut from, mut fields) = (None, "GET".to_owned(), String::new(), Vec::new());
     let mut parser = lexopt::Parser::from_args(args.iter().cloned());
     while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string(), String::new()))? {
@@ -189,7 +197,7 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
             }
             Value(word) if purges => lines.push(format!("url {}", some_url(word)?)),
             Value(word) if explains && url.is_none() => url = Some(some_url(word)?),
-            Value(word) if verb == Verb::Cluster && word == "status" && !is_status => is_status = true,
+            Value(word) if verb == Verb::Cluster => deed.push(word),
             Value(word) => return Err(unknown(word.to_string_lossy().into_owned(), verb)),
             Short(letter) => return Err(unknown(format!("-{letter}"), verb)),
             Long(name) => return Err(unknown(format!("--{name}"), verb)),
@@ -208,14 +216,35 @@ pub fn parse(args: &[OsString], verb: Verb) -> Result<Option<Ask>, OptionsError>
         Verb::Purge => What::Purge { lines: whole(lines)? },
         Verb::Why => What::Why,
         Verb::Top => What::Now,
-        Verb::Cluster if is_status => What::Cluster,
-        Verb::Cluster => return Err(OptionsError::NoDeed),
+        Verb::Cluster => of_cluster(deed)?,
     };
     Ok(Some(Ask { what, place, json }))
 }
 
+/// What is asked of a cluster.
+fn of_cluster(words: Vec<OsString>) -> Result<What, OptionsError> {
+    let mut words = words.into_iter();
+    let what = match words.next() {
+        None => return Err(OptionsError::NoDeed),
+        Some(word) if word == "status" => What::Cluster,
+        Some(word) if word == "forget" => {
+            let node = words.next().ok_or(OptionsError::NoNode)?;
+            let node = line(node, "forget")?;
+            if node.trim().is_empty() {
+                return Err(OptionsError::NoNode);
+            }
+            What::Forget { node }
+        }
+        Some(word) => return Err(unknown(word.to_string_lossy().into_owned(), Verb::Cluster)),
+    };
+    match words.next() {
+        None => Ok(what),
+        Some(word) => Err(unknown(word.to_string_lossy().into_owned(), Verb::Cluster)),
+    }
+}
+
 /// The options of `purge`, the words that the server has for them, and what their values are.
-const OF_PURGES: [(&str, &str, Option<&str>); 8] = [
+const OF_PURGES: [(&str, &str, Option<&str>); 9] = [
     ("--tag", "tag", Some("a tag")),
     ("--prefix", "prefix", Some("the beginning of a URL")),
     ("--match", "match", Some("a regular expression")),
@@ -223,12 +252,14 @@ const OF_PURGES: [(&str, &str, Option<&str>); 8] = [
     ("--ban", "ban", Some("a ban")),
     ("--all", "all", None),
     ("--soft", "soft", None),
+    ("--everywhere", "everywhere", None),
     ("--zone", "zone", Some("a zone")),
 ];
 
 /// Lines that say which pages.
 fn whole(lines: Vec<String>) -> Result<Vec<String>, OptionsError> {
-    let pages = lines.iter().filter(|line| *line != "soft" && !line.starts_with("zone ")).count();
+    let pages =
+        lines.iter().filter(|line| !matches!(&***line, "soft" | "everywhere") && !line.starts_with("zone ")).count();
     match (pages, lines.iter().any(|line| line == "all")) {
         (0, _) => Err(OptionsError::NoPages),
         (1, _) | (_, false) => Ok(lines),
@@ -334,6 +365,7 @@ mod tests {
         for (words, expected) in [
             (&["http://a/b", "http://a/c"][..], "url http://a/b\nurl http://a/c"),
             (&["--tag", "a b", "--tag=c", "--soft"], "tag a b\ntag c\nsoft"),
+            (&["--everywhere", "--tag", "a"], "everywhere\ntag a"),
             (&["--zone", "pages", "--all", "--zone", "others"], "zone pages\nall\nzone others"),
             (&["--prefix", "a/b", "--match", "^/x", "--host", "a"], "prefix a/b\nmatch ^/x\nhost a"),
             (&["--ban", "obj.age > 1h", "--json", "-c", "f"], "ban obj.age > 1h"),
@@ -344,13 +376,14 @@ mod tests {
         for (words, expected) in [
             (&[][..], nothing),
             (&["--soft", "--zone", "a"], nothing),
+            (&["--everywhere"], nothing),
             (&["--all", "a"], "--all means all pages: leave out the others, or --all"),
             (&["--tag"], "option \"--tag\" requires a tag"),
             (&["--tag", ""], "option \"--tag\" requires a tag"),
             (&[""], "a URL is empty"),
             (&["--al"], "invalid option: \"--al\": did you mean \"--all\"?"),
             (&["--tags", "a"], "invalid option: \"--tags\": did you mean \"--tag\"?"),
-            (&["--everything"], "invalid option: \"--everything\""),
+            (&["--nothing"], "invalid option: \"--nothing\""),
             (&["--tag", "a\nall"], "option \"--tag\" has a value of several lines"),
             (&["-X", "GET", "a"], "invalid option: \"-X\""),
         ] {
@@ -369,11 +402,17 @@ mod tests {
         assert_eq!(parsed("status --pid a.pid"), Ok(Some((What::Cluster, pid(), false))));
         assert_eq!(parsed("--json --pid a.pid status"), Ok(Some((What::Cluster, pid(), true))));
         assert_eq!(parsed("-h"), Ok(None));
-        let no_deed = "\"cluster\" requires what is asked for: \"larder cluster status\"";
+        let forgets = Ok(Some((What::Forget { node: "web3".to_owned() }, pid(), true)));
+        assert_eq!(parsed("forget web3 --json --pid a.pid"), forgets);
+        let no_deed =
+            "\"cluster\" requires what is asked for: \"larder cluster status\" or \"larder cluster forget NODE\"";
+        let no_node = "\"cluster forget\" requires the name of a node, as \"larder cluster status\" shows it";
         for (line, expected) in [
             ("", no_deed),
             ("--json", no_deed),
             ("nodes", "invalid option: \"nodes\""),
+            ("forget", no_node),
+            ("forget a b", "invalid option: \"b\""),
             ("status status", "invalid option: \"status\""),
             ("status --jsn", "invalid option: \"--jsn\": did you mean \"--json\"?"),
         ] {

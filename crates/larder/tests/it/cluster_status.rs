@@ -126,8 +126,62 @@ fn a_server_that_takes_no_purges_is_told_before_there_is_one() {
 }
 
 #[test]
+fn a_command_says_whether_all_nodes_know_its_purge_and_a_dead_one_can_be_forgotten() {
+    let mut redis = Redis::start(&[]);
+    let [here, other] = ["web1", "web2"].map(|node| start(&redis, node));
+    let larder = |words: &[&str]| {
+        let Output { status, stdout, stderr } = here.setup().larder_words(words);
+        (status.code(), text_of(&stdout), text_of(&stderr))
+    };
+    let purge = |options: &[&str]| larder(&[&["purge", "--all", "--everywhere"], options].concat());
+    eventually("both nodes to know", || purge(&[]).0 == Some(0));
+    assert!(purge(&[]).1.ends_with("\nKnown on 2 of 2 nodes\n"), "{}", purge(&[]).1);
+    let process = other.serving_process();
+    let mut server = other;
+    for process in [server.server().pid(), process] {
+        signal_to(process, Signal::Kill).unwrap();
+    }
+    server.server_mut().wait();
+    eventually("one to be missing", || purge(&[]).1.contains("; away: web2 since "));
+    let (code, out, error) = purge(&[]);
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.starts_with("Purged: ") && out.contains("\nKnown on 1 of 2 nodes; away: web2 since "), "{out}");
+    assert!(error.starts_with("larder: not all nodes know it: away: web2 since "), "{error}");
+    let (code, out, _) = purge(&["--json"]);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &told["cluster"]["known"], &told["cluster"]["nodes"]), (Some(2), &1.into(), &2.into()));
+    assert_eq!(larder(&["purge", "--all"]).0, Some(0), "that was not asked for");
+    // Its day is not over.
+    eventually("the list to be looked at", || command(&here, &[]).0 == Some(2));
+    for (node, why) in [("web1", "is the one that was asked"), ("web9", "no node is called \"web9\"")] {
+        let (code, out, error) = larder(&["cluster", "forget", node]);
+        assert!(code == Some(1) && out.is_empty() && error.contains(why), "{error}");
+    }
+    assert_eq!(larder(&["cluster", "forget", "web2"]), (Some(0), "Forgotten: web2\n".to_owned(), String::new()));
+    here.wait_for_log("\"larder cluster forget\": web2");
+    eventually("all to be well", || command(&here, &[]).0 == Some(0));
+    assert_eq!(purge(&[]).0, Some(0));
+    assert_eq!(larder(&["cluster", "forget", "--json", "web2"]).0, Some(1), "it is forgotten");
+    redis.kill();
+    let (code, _, error) = purge(&[]);
+    assert_eq!(code, Some(2));
+    assert!(error.starts_with("larder: not all nodes know it: redis://127.0.0.1:"), "{error}");
+    let (code, _, error) = larder(&["cluster", "forget", "web2"]);
+    assert!(code == Some(1) && error.contains(" cannot be reached: "), "{error}");
+}
+
+#[test]
 fn where_there_is_no_cluster_that_is_said() {
     let site = Setup::new().start("server { listen 127.0.0.1:{PORT}; return 200; }");
+    let output = site.setup().larder_words(&["purge", "--all", "--everywhere"]);
+    let said = text_of(&output.stderr);
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
+    assert!(
+        said.starts_with("larder: nothing is purged: \"--everywhere\" is about a cluster, and the server is in none"),
+        "{said}"
+    );
+    let output = site.setup().larder_words(&["cluster", "forget", "web1"]);
+    assert!(text_of(&output.stderr).starts_with("larder: the server is in no cluster: "), "{output:?}");
     for options in [&[][..], &["--json"]] {
         let (code, shown) = command(&site, options);
         assert_eq!(code, Some(1));
