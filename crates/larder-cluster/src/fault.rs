@@ -30,6 +30,11 @@ pub enum Fault {
     /// It has no memory left.
     #[error("is full: raise its \"maxmemory\", or have it evict other keys ({0})")]
     Full(String),
+    /// It takes nothing, as it could not write it to its disk.
+    #[error(
+        "takes nothing, as it cannot save its data: mend its disk, or set \"stop-writes-on-bgsave-error no\" there ({0})"
+    )]
+    Unsaved(String),
     /// A key is something else.
     #[error(
         "holds something else than larder's under one of its keys \"{keys}\": \"{log}\" has to be a stream, \"nodes\" a hash, all \
@@ -96,6 +101,7 @@ impl Fault {
             "NOPERM" => Self::Forbidden { keys: format!("{prefix}*"), why: said },
             "READONLY" => Self::Replica,
             "OOM" => Self::Full(said),
+            "MISCONF" => Self::Unsaved(said),
             "WRONGTYPE" => Self::WrongType { keys: format!("{prefix}*"), log: log.to_owned() },
             "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "NOREPLICAS" | "ASK" => {
                 Self::NotReady(said)
@@ -114,7 +120,7 @@ impl Fault {
 
     /// Whether reading goes on all the same, if what is refused is writing.
     pub(crate) fn is_of_writing(&self) -> bool {
-        matches!(self, Self::Full(_) | Self::Forbidden { .. })
+        matches!(self, Self::Full(_) | Self::Forbidden { .. } | Self::Unsaved(_))
     }
 
     /// Whether it is the same, but for what the server says of it.

@@ -129,6 +129,22 @@ fn a_server_that_takes_no_purges_is_a_fault_before_one_is_sent_until_it_takes_th
 }
 
 #[test]
+fn a_server_that_cannot_save_is_read() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let redis = Redis::start(&["save 3600 1", &format!("dir {}", folder.path().display())]);
+    let node = Node::start(&redis, "a").settled();
+    folder.close().expect("it can be removed");
+    redis.ask(&["BGSAVE"]);
+    let status = until(&node, |status| status.fault.is_some());
+    let fault = status.fault.as_deref().unwrap_or_default();
+    assert!(fault.starts_with("takes nothing, as it cannot save its data: mend its disk"), "{fault}");
+    assert!(status.is_read && status.is_trusted, "{status:?}");
+    redis.ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
+    until(&node, |status| status.fault.is_none());
+    assert!(node.purge("purge hard all").is_everywhere());
+}
+
+#[test]
 fn a_server_that_goes_is_said_once_and_that_it_is_back_once() {
     let mut redis = Redis::start(&["appendonly yes", "appendfsync always"]);
     let node = Node::start(&redis, "a").settled();

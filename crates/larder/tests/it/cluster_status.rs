@@ -230,6 +230,16 @@ fn the_dashboard_has_a_part_for_the_cluster() {
     signal_to(stopped, Signal::Continue).unwrap();
     drop(third);
     eventually("one to have left", || !rows().contains(long));
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    eventually("the full server", || says("#cluster-state") == "Takes no purges; stored pages are used.");
+    let server = says("#cluster-server");
+    assert!(
+        server.contains(" is full: ") && server.ends_with("; nodes that cannot write there seem to be away:"),
+        "{server}"
+    );
+    assert!(says("#cluster-part").contains("purges behind\n0\n"), "{}", says("#cluster-part"));
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    eventually("room again", || says("#cluster-state") == "Up.");
     redis.kill();
     eventually("the fault", || says("#cluster-state") == "Of no use; stored pages are used.");
     let server = says("#cluster-server");
