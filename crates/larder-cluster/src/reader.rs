@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Pipeline, Value};
 
 use crate::carrier::Level;
 use crate::contact::Writing;
@@ -212,32 +212,10 @@ impl<'s> Reader<'s> {
 
     /// Tells how far the node has read, and carries out what comes next. Waits a moment for it if there is nothing.
     fn read(&mut self, place: &mut Place) -> Result<Option<Lost>, Fault> {
-        let keys = &self.shared.keys;
         let node = self.shared.node.lock().clone();
-        let at = place.at.to_string();
-        let mut commands = redis::pipe();
-        let beat = format!("{} {at}", self.shared.process);
-        commands.cmd("SET").arg(keys.at(&node)).arg(beat).arg("PX").arg(BEAT_MS).arg("GET");
-        commands.cmd("TIME");
-        let read = commands.cmd("XREAD").arg("COUNT").arg(self.portion.count());
-        if self.is_caught_up {
-            read.arg("BLOCK").arg(BLOCK_MS);
-        }
-        read.arg("STREAMS").arg(&keys.log).arg(&at);
-        // After the read: if the entry of the place is still there, no entry behind it was trimmed before.
-        commands.cmd("XRANGE").arg(&keys.log).arg(&at).arg(&at);
-        commands.cmd("GET").arg(&keys.epoch);
-        // Before it is trusted, so that a purge that is known everywhere is known to it.
-        let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
-        if !self.noted.as_ref().is_some_and(is_noted) {
-            commands.cmd("HSET").arg(&keys.nodes).arg(&node).arg(note(self.now, place.at));
-            // Nothing is added. Whether the server would take a purge, it says when it is told of it.
-            commands.cmd("MULTI");
-            commands.cmd("XADD").arg(&keys.log).arg("*").arg("i").arg(&self.shared.process);
-            commands.cmd("DISCARD");
-        }
-        let answers = self.link.ask_each(&commands)?;
-        let [beat, time, read, there, epoch, rest @ ..] = &answers[..] else {
+        let question = self.question(&node, place.at);
+        let answers = self.link.ask_each(&question)?;
+        let [beat, time, read, there, epoch, noted @ ..] = &answers[..] else {
             return Err(Fault::Odd("too few answers".to_owned()));
         };
         for answer in [time, read, there, epoch] {
@@ -245,20 +223,8 @@ impl<'s> Reader<'s> {
                 return Err(fault);
             }
         }
-        let refused = rest.iter().chain([beat]).find_map(|answer| self.link.fault_of(answer));
-        // Who may not end a transaction can ask nothing more.
-        let end = rest.last().and_then(|answer| self.link.fault_of(answer)).filter(Fault::is_of_writing);
-        if let Some(fault) = end.or_else(|| refused.clone().filter(|fault| !fault.is_of_writing())) {
-            return Err(fault);
-        }
-        self.refused = refused;
         self.now = time_of(time).ok_or_else(|| Fault::Odd("its time".to_owned()))?;
-        match (rest.is_empty(), &self.refused) {
-            (false, None) => self.noted = Some((node.clone(), self.now)),
-            // What others purge is read all the same, and the next read tries again.
-            (_, Some(_)) => self.noted = None,
-            (true, None) => {}
-        }
+        self.see_written(beat, noted, &node)?;
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
         // Also if others are missing: what goes is gone then, and not only stale.
@@ -285,6 +251,53 @@ impl<'s> Reader<'s> {
             *self.shared.place.lock() = Some(place.clone());
         }
         Ok(None)
+    }
+
+    /// What a read asks: the beat, the time, what comes next, whether the place is still there, the log, and once a second what
+    /// notes the node.
+    fn question(&self, node: &str, at: EntryId) -> Pipeline {
+        let (keys, place) = (&self.shared.keys, at.to_string());
+        let mut commands = redis::pipe();
+        let beat = format!("{} {place}", self.shared.process);
+        commands.cmd("SET").arg(keys.at(node)).arg(beat).arg("PX").arg(BEAT_MS).arg("GET");
+        commands.cmd("TIME");
+        let read = commands.cmd("XREAD").arg("COUNT").arg(self.portion.count());
+        if self.is_caught_up {
+            read.arg("BLOCK").arg(BLOCK_MS);
+        }
+        read.arg("STREAMS").arg(&keys.log).arg(&place);
+        // After the read: if the entry of the place is still there, no entry behind it was trimmed before.
+        commands.cmd("XRANGE").arg(&keys.log).arg(&place).arg(&place);
+        commands.cmd("GET").arg(&keys.epoch);
+        // Before it is trusted, so that a purge that is known everywhere is known to it.
+        let is_noted = |(name, at): &(String, u64)| *name == node && self.now.saturating_sub(*at) < NOTE_EVERY_MS;
+        if !self.noted.as_ref().is_some_and(is_noted) {
+            commands.cmd("HSET").arg(&keys.nodes).arg(node).arg(note(self.now, at));
+            // Nothing is added. Whether the server would take a purge, it says when it is told of it.
+            commands.cmd("MULTI");
+            commands.cmd("XADD").arg(&keys.log).arg("*").arg("i").arg(&self.shared.process);
+            commands.cmd("DISCARD");
+        }
+        commands
+    }
+
+    /// Looks whether the server took the beat, and what notes the node, if that was sent. What others purge is read also if it
+    /// takes nothing.
+    fn see_written(&mut self, beat: &Value, noted: &[Value], node: &str) -> Result<(), Fault> {
+        let refused = noted.iter().chain([beat]).find_map(|answer| self.link.fault_of(answer));
+        // Who may not end a transaction can ask nothing more.
+        let end = noted.last().and_then(|answer| self.link.fault_of(answer)).filter(Fault::is_of_writing);
+        if let Some(fault) = end.or_else(|| refused.clone().filter(|fault| !fault.is_of_writing())) {
+            return Err(fault);
+        }
+        match (noted.is_empty(), &refused) {
+            (false, None) => self.noted = Some((node.to_owned(), self.now)),
+            // The next read tries again.
+            (_, Some(_)) => self.noted = None,
+            (true, None) => {}
+        }
+        self.refused = refused;
+        Ok(())
     }
 
     /// Leaves the server alone for a while, if purges come faster than all nodes may read them one by one. One that comes alone
