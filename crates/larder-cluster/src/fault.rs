@@ -2,6 +2,8 @@
 
 use redis::{RedisError, ServerError};
 
+use crate::tls;
+
 /// Why the server is of no use now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -9,7 +11,10 @@ pub enum Fault {
     #[error("cannot be reached: {0}")]
     Unreachable(String),
     /// It does not know the user or the password.
-    #[error("refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" ({0})")]
+    #[error(
+        "refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\"; if the server has forgotten the user, add it again \
+         and keep it, by ACL SAVE or in its redis.conf ({0})"
+    )]
     WrongPassword(String),
     /// It demands a password, and none is given.
     #[error("demands a password: write it as \"redis://:PASSWORD@HOST\" or \"redis://USER:PASSWORD@HOST\"")]
@@ -72,8 +77,19 @@ pub enum Fault {
     #[error("is too old: larder needs Redis 6.2 or Valkey ({0})")]
     TooOld(String),
     /// The Sentinels do not know the primary.
-    #[error("as a Sentinel knows no primary called \"{0}\": mend \"sentinel=\" in \"larder_cluster\"")]
+    #[error("is a Sentinel that knows no primary called \"{0}\": mend \"sentinel=\" in \"larder_cluster\"")]
     NoSuchPrimary(String),
+    /// It is to name the primary, and is itself what holds the data.
+    #[error(
+        "is no Sentinel: leave \"sentinel=\" out of \"larder_cluster\", or name the Sentinels in front of it, mostly at port 26379"
+    )]
+    NoSentinel,
+    /// It holds no data, and names who does.
+    #[error("is a Sentinel: add \"sentinel={0}\" to \"larder_cluster\"")]
+    Sentinel(String),
+    /// It has fewer databases.
+    #[error("has no such database: mend the number behind \"/\" in \"larder_cluster\" ({0})")]
+    NoDatabase(String),
     /// An answer that means nothing.
     #[error("answers what larder does not understand: {0}")]
     Odd(String),
@@ -87,7 +103,7 @@ impl Fault {
     pub(crate) fn of_connection(error: &RedisError) -> Self {
         Self::Unreachable(match error.is_timeout() {
             true => "it does not answer in time".to_owned(),
-            false => error.to_string(),
+            false => tls::why(error).unwrap_or_else(|| error.to_string()),
         })
     }
 
@@ -114,6 +130,7 @@ impl Fault {
                 Self::LogEnded { log: log.to_owned(), epoch: format!("{prefix}epoch") }
             }
             "ERR" if details.contains("AUTH") => Self::WrongPassword(said),
+            "ERR" if details.starts_with("DB index") || details.starts_with("SELECT ") => Self::NoDatabase(said),
             _ => Self::Odd(said),
         }
     }

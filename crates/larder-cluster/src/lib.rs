@@ -55,6 +55,7 @@ mod share;
 mod shared;
 mod status;
 mod tickets;
+mod tls;
 mod writer;
 
 pub use carrier::{Carrier, Level};

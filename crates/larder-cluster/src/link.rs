@@ -3,18 +3,28 @@
 use std::time::Duration;
 
 use redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, ConnectionLike, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
-    TlsCertificates, Value,
+    Client, Cmd, ConnectionAddr, ConnectionLike, ErrorKind, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
+    RedisError, TlsCertificates, Value,
 };
 
 use crate::fault::Fault;
 use crate::keys::Keys;
 use crate::settings::{Server, Settings};
+use crate::tls;
 
 /// A connection, logged in, to a server that has our keys.
 pub(crate) struct Link {
     connection: redis::Connection,
     keys: Keys,
+    /// Who it is, until the first answer has come.
+    unheard: Option<Peer>,
+}
+
+/// Who is spoken to.
+#[derive(Clone)]
+struct Peer {
+    server: Server,
+    tls: bool,
 }
 
 impl Link {
@@ -52,13 +62,13 @@ impl Link {
         };
         for _ in 0..MOVES_MAX {
             let mut link = Self::to(&server, settings)?;
-            link.log_in(settings)?;
-            let mut probe = redis::pipe();
-            probe.cmd("EXISTS").arg(&link.keys.epoch);
-            match link.ask(&probe) {
-                Ok(_) => return Ok(link),
+            match link.begin(settings) {
+                Ok(()) => return Ok(link),
                 // A Redis Cluster: `SLOT HOST:PORT`, without a host if it is the same.
                 Err(Fault::Moved(to)) => server = moved(&to, &server).ok_or(Fault::Moved(to))?,
+                Err(fault @ (Fault::TooOld(_) | Fault::WrongPassword(_))) => {
+                    return Err(link.sentinel().map_or(fault, Fault::Sentinel));
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -66,28 +76,17 @@ impl Link {
     }
 
     fn to(server: &Server, settings: &Settings) -> Result<Self, Fault> {
-        let failed = |error: redis::RedisError| Fault::of_connection(&error);
-        let (host, port) = (server.host.clone(), server.port);
-        let address = match settings.tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        };
-        // The login is ours, so that the server's own words reach the log.
-        let plain = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let of_address = |address: ConnectionAddr| -> Result<ConnectionInfo, Fault> {
-            Ok(address.into_connection_info().map_err(failed)?.set_redis_settings(plain))
-        };
-        let client = match (settings.tls, &settings.ca) {
-            (true, Some(ca)) => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(ca.clone()) };
-                Client::build_with_tls(of_address(address)?, certificates)
-            }
-            (true, None) | (false, _) => Client::open(of_address(address)?),
-        };
-        let connection = client.map_err(failed)?.get_connection_with_timeout(CONNECT_TIMEOUT).map_err(failed)?;
-        connection.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-        connection.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-        Ok(Self { connection, keys: Keys::of(&settings.name) })
+        let peer = Peer { server: server.clone(), tls: settings.tls };
+        let connection = peer.connect(settings.ca.as_ref(), ANSWER_TIMEOUT).map_err(|error| peer.fault(&error))?;
+        Ok(Self { connection, keys: Keys::of(&settings.name), unheard: Some(peer) })
+    }
+
+    /// Logs in, and sees whether the server has our keys.
+    fn begin(&mut self, settings: &Settings) -> Result<(), Fault> {
+        self.log_in(settings)?;
+        let mut probe = redis::pipe();
+        probe.cmd("EXISTS").arg(&self.keys.epoch);
+        self.ask(&probe).map(drop)
     }
 
     fn log_in(&mut self, settings: &Settings) -> Result<(), Fault> {
@@ -118,7 +117,11 @@ impl Link {
     pub fn ask_each(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
         let bytes = commands.get_packed_pipeline();
         let answers = self.connection.req_packed_commands(&bytes, 0, commands.len());
-        let answers = answers.map_err(|error| Fault::of_connection(&error))?;
+        let answers = answers.map_err(|error| match &self.unheard {
+            Some(peer) => peer.fault(&error),
+            None => Fault::of_connection(&error),
+        })?;
+        self.unheard = None;
         match answers.len() == commands.len() {
             true => Ok(answers),
             false => Err(Fault::Odd(format!("{} answers to {} commands", answers.len(), commands.len()))),
@@ -138,6 +141,18 @@ impl Link {
         (0..count).map(answer).collect()
     }
 
+    /// What this Sentinel calls its primary: `NAME` if there are several, `None` if it is no Sentinel.
+    fn sentinel(&mut self) -> Option<String> {
+        let mut question = redis::pipe();
+        question.cmd("SENTINEL").arg("masters");
+        let answers = self.ask(&question).ok()?;
+        // Each is a list of names and values, of which the first is "name".
+        Some(match answers.first().map(items)? {
+            [one] => items(one).get(1).and_then(text).unwrap_or("NAME").to_owned(),
+            _ => "NAME".to_owned(),
+        })
+    }
+
     /// What a refusal means; `None` for an answer.
     pub fn fault_of(&self, answer: &Value) -> Option<Fault> {
         match answer {
@@ -152,6 +167,57 @@ impl Link {
     }
 }
 
+impl Peer {
+    fn connect(&self, ca: Option<&Vec<u8>>, timeout: Duration) -> Result<redis::Connection, RedisError> {
+        let (host, port) = (self.server.host.clone(), self.server.port);
+        let address = match self.tls {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        };
+        // The login is ours, so that the server's own words reach the log.
+        let plain = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let info = address.into_connection_info()?.set_redis_settings(plain);
+        let client = match ca.filter(|_| self.tls) {
+            Some(ca) => {
+                let certificates = TlsCertificates { client_tls: None, root_cert: Some(ca.clone()) };
+                Client::build_with_tls(info, certificates)
+            }
+            None => Client::open(info),
+        };
+        let connection = client?.get_connection_with_timeout(timeout)?;
+        connection.set_read_timeout(Some(timeout))?;
+        connection.set_write_timeout(Some(timeout))?;
+        Ok(connection)
+    }
+
+    /// What a connection that broke before the first answer says.
+    fn fault(&self, error: &RedisError) -> Fault {
+        // What hears the other protocol closes the connection, waits for more, or answers in its own.
+        let is_other_likely = error.is_timeout()
+            || error.is_connection_dropped() && !error.is_connection_refusal()
+            || error.kind() == ErrorKind::Parse
+            || tls::is_none(error);
+        let other = Peer { server: self.server.clone(), tls: !self.tls };
+        if !is_other_likely || !other.is_heard() {
+            return Fault::of_connection(error);
+        }
+        Fault::Unreachable(match self.tls {
+            true => "it speaks no TLS: write \"redis://\" for \"rediss://\" in \"larder_cluster\", or turn its TLS on"
+                .to_owned(),
+            false => "it speaks TLS: write \"rediss://\" for \"redis://\" in \"larder_cluster\"".to_owned(),
+        })
+    }
+
+    /// Whether it answers, be it by a refusal or a certificate. It is told nothing.
+    fn is_heard(&self) -> bool {
+        let ask = || self.connect(None, PROBE_TIMEOUT)?.req_packed_command(&redis::cmd("PING").get_packed_command());
+        match ask() {
+            Ok(_) => true,
+            Err(error) => error.code().is_some() || tls::is_spoken(&error),
+        }
+    }
+}
+
 /// Asks a Sentinel for the primary.
 fn primary(sentinel: &Server, name: &str, settings: &Settings) -> Result<Server, Fault> {
     let mut link = Link::to(sentinel, settings)?;
@@ -160,7 +226,10 @@ fn primary(sentinel: &Server, name: &str, settings: &Settings) -> Result<Server,
     let _ = link.log_in(&without_database);
     let mut question = redis::pipe();
     question.cmd("SENTINEL").arg("get-master-addr-by-name").arg(name);
-    let answers = link.ask(&question)?;
+    let answers = link.ask(&question).map_err(|fault| match fault {
+        Fault::TooOld(_) => Fault::NoSentinel,
+        other => other,
+    })?;
     let parts = answers.first().map(items).unwrap_or_default();
     let [host, port] = parts else { return Err(Fault::NoSuchPrimary(name.to_owned())) };
     let port = text(port).and_then(|port| port.parse().ok());
@@ -202,9 +271,10 @@ pub(crate) fn time_of(value: &Value) -> Option<u64> {
     number(secs)?.checked_mul(1000)?.checked_add(number(micros)? / 1000)
 }
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// More than a read waits at the server for entries.
+/// For a connection as well. More than a read waits at the server for entries.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it may take to see whether the server speaks the other protocol: once more whenever it cannot be reached.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(300);
 /// How often a Redis Cluster may send us elsewhere.
 const MOVES_MAX: usize = 3;
 

@@ -76,6 +76,18 @@ impl Certificates {
         self.authority.der().to_vec()
     }
 
+    /// The authority's own certificate, for a server that shows it as if it were one of a server.
+    pub fn own(&self) -> Certificate {
+        let key = self.authority.key();
+        Certificate {
+            pem: self.authority.pem(),
+            key_pem: key.serialize_pem(),
+            der: self.authority_der(),
+            key_der: key.serialize_der(),
+            serial: 0,
+        }
+    }
+
     /// A certificate for a server with these names: ECDSA, a month.
     pub fn server(&self, names: &[&str]) -> Certificate {
         self.server_with(names, KeyKind::Ecdsa, Lifetime::Days(30))

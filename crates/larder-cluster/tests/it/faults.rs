@@ -15,14 +15,25 @@ fn a_login_that_is_wrong_is_said() {
     };
     for (settings, line) in [
         (with(None, None), "demands a password: write it as"),
-        (with(Some("guess"), None), "refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" (WRONGPASS"),
-        (with(Some("secret"), Some("nobody")), "refuses the password: mend \"USER:PASSWORD@\""),
+        (with(Some("guess"), None), "refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\""),
+        (
+            with(Some("secret"), Some("nobody")),
+            "if the server has forgotten the user, add it again and keep it, by ACL SAVE or in its redis.conf (WRONGPASS",
+        ),
+        (
+            Settings { database: 99, ..with(Some("secret"), None) },
+            "has no such database: mend the number behind \"/\" in \"larder_cluster\"",
+        ),
     ] {
         let node = Node::start_with(settings, None, None).settled();
         let line = node.until_said(line);
         assert!(line.starts_with("Error cluster: redis://127.0.0.1:") && !line.contains("guess"), "{line}");
         let known = node.purge("purge hard all");
-        assert!(known.text().contains("password"), "{}", known.text());
+        assert!(
+            known.text().contains(" password: ") || known.text().contains("has no such database"),
+            "{}",
+            known.text()
+        );
     }
     let node = Node::start_with(with(Some("secret"), None), None, None).settled();
     assert!(node.purge("purge hard all").is_everywhere());

@@ -1,33 +1,91 @@
 //! Servers with TLS, behind Sentinels, and in a Redis Cluster.
 
 use larder_cluster::{Server, Settings};
-use larder_testkit::{Certificates, Folder, Redis, Signal, free_port};
+use larder_testkit::{Certificate, Certificates, Folder, KeyKind, Lifetime, Redis, Signal, free_port};
 
 use crate::node::{Node, settings};
+
+/// A server that speaks TLS alone, with this certificate.
+fn with_tls(certificate: &Certificate, folder: &Folder) -> Redis {
+    with_tls_and("tls-auth-clients no", certificate, folder)
+}
+
+fn with_tls_and(line: &str, certificate: &Certificate, folder: &Folder) -> Redis {
+    let name = certificate.serial;
+    let file = |end: &str, text: &str| folder.write(&format!("{name}.{end}"), text).expect("there is room");
+    let (pem, key) = (file("pem", &certificate.pem), file("key", &certificate.key_pem));
+    Redis::start(&[
+        "tls-port {port}",
+        &format!("tls-cert-file {}", pem.display()),
+        &format!("tls-key-file {}", key.display()),
+        line,
+    ])
+}
+
+/// Those of a node that speaks TLS.
+fn trusting(authority: &Certificates, redis: &Redis) -> Settings {
+    Settings { tls: true, ca: Some(authority.authority_pem().into_bytes()), ..settings(redis, "a") }
+}
 
 #[test]
 fn tls_goes_by_the_authority_that_is_named() {
     let (authority, other) = (Certificates::new("ours"), Certificates::new("other"));
-    let certificate = authority.server(&["127.0.0.1"]);
     let folder = Folder::new().expect("it can be made");
-    let file = |name: &str, text: &str| folder.write(name, text).expect("there is room").display().to_string();
-    let (pem, key) = (file("c.pem", &certificate.pem), file("c.key", &certificate.key_pem));
-    let redis = Redis::start(&[
-        "tls-port {port}",
-        &format!("tls-cert-file {pem}"),
-        &format!("tls-key-file {key}"),
-        "tls-auth-clients no",
-    ]);
-    let with = |authority: &Certificates| Settings {
-        tls: true,
-        ca: Some(authority.authority_pem().into_bytes()),
-        ..settings(&redis, "a")
-    };
-    let node = Node::start_with(with(&authority), None, None).settled();
+    let redis = with_tls(&authority.server(&["127.0.0.1"]), &folder);
+    let node = Node::start_with(trusting(&authority, &redis), None, None).settled();
     assert!(node.purge("purge hard all").is_everywhere(), "{:?}", node.seen().lines);
-    let node = Node::start_with(with(&other), None, None).settled();
-    let line = node.until_said("cannot be reached");
-    assert!(line.contains("rediss://127.0.0.1:") && line.contains("certificate"), "{line}");
+    for settings in [trusting(&other, &redis), Settings { ca: None, ..trusting(&other, &redis) }] {
+        let node = Node::start_with(settings, None, None).settled();
+        let line = node.until_said(
+            "cannot be reached: an unknown authority has signed its certificate: name the authority's file as \"ca=\"",
+        );
+        assert!(line.starts_with("Error cluster: rediss://127.0.0.1:"), "{line}");
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_said() {
+    let authority = Certificates::new("ours");
+    let folder = Folder::new().expect("it can be made");
+    for (certificate, line) in [
+        (
+            authority.server(&["redis.test", "10.0.0.1"]),
+            "its certificate is for \"redis.test\", \"10.0.0.1\", and not for \"127.0.0.1\": call the server so",
+        ),
+        (
+            authority.server_with(&["127.0.0.1"], KeyKind::Ecdsa, Lifetime::Over),
+            "its certificate has expired: renew it, unless the clock of this machine is wrong",
+        ),
+        (authority.own(), "its certificate is that of an authority: have it sign another one for the server"),
+    ] {
+        let redis = with_tls(&certificate, &folder);
+        let node = Node::start_with(trusting(&authority, &redis), None, None).settled();
+        node.until_said(line);
+    }
+}
+
+#[test]
+fn a_server_that_wants_to_see_a_certificate_is_said() {
+    let authority = Certificates::new("ours");
+    let folder = Folder::new().expect("it can be made");
+    let ca = folder.write("ca.pem", authority.authority_pem()).expect("there is room");
+    let line = format!("tls-ca-cert-file {}", ca.display());
+    let redis = with_tls_and(&line, &authority.server(&["127.0.0.1"]), &folder);
+    let node = Node::start_with(trusting(&authority, &redis), None, None).settled();
+    node.until_said("it demands a certificate of larder, which has none: write \"tls-auth-clients no\"");
+}
+
+#[test]
+fn tls_on_one_side_alone_is_said() {
+    let authority = Certificates::new("ours");
+    let folder = Folder::new().expect("it can be made");
+    let (secure, plain) = (with_tls(&authority.server(&["127.0.0.1"]), &folder), Redis::start(&["requirepass secret"]));
+    let node = Node::start_with(trusting(&authority, &plain), None, None).settled();
+    node.until_said("it speaks no TLS: write \"redis://\" for \"rediss://\"");
+    for password in [None, Some("secret".to_owned())] {
+        let node = Node::start_with(Settings { password, ..settings(&secure, "a") }, None, None).settled();
+        node.until_said("it speaks TLS: write \"rediss://\" for \"redis://\"");
+    }
 }
 
 #[test]
@@ -50,7 +108,7 @@ fn a_sentinel_names_the_primary_and_the_next_one() {
     assert!(node.purge("purge hard all").is_everywhere(), "{:?}", node.seen().lines);
     assert_eq!(first.ask(&["XLEN", "larder:{shop}:log"]), ["2"]);
     let wrong = Node::start_with(by_sentinel("b", "another"), None, None).settled();
-    wrong.until_said("a Sentinel knows no primary called \"another\"");
+    wrong.until_said(" is a Sentinel that knows no primary called \"another\": mend \"sentinel=\"");
     drop(wrong);
     // It has to know the replica before it can choose it.
     let until = std::time::Instant::now() + larder_testkit::PATIENCE;
@@ -63,6 +121,29 @@ fn a_sentinel_names_the_primary_and_the_next_one() {
     let known = node.purge("purge soft all");
     assert!(known.is_everywhere(), "{}", known.text());
     assert!(second.ask(&["XLEN", "larder:{shop}:log"])[0].parse::<u32>().is_ok_and(|entries| entries >= 2));
+}
+
+#[test]
+fn a_sentinel_and_what_is_none_are_told_apart() {
+    let redis = Redis::start(&[]);
+    let node =
+        Node::start_with(Settings { sentinel: Some("mymaster".to_owned()), ..settings(&redis, "a") }, None, None);
+    node.settled().until_said(" is no Sentinel: leave \"sentinel=\" out of \"larder_cluster\", or name the Sentinels");
+    let monitor = |name: &str| format!("sentinel monitor {name} 127.0.0.1 {} 1", redis.port());
+    let one = Redis::start_sentinel(&[&monitor("first")]);
+    let two = Redis::start_sentinel(&[&monitor("first"), &monitor("second")]);
+    let secret = Redis::start_sentinel(&[&monitor("first"), "requirepass secret"]);
+    for (sentinel, password, database, name) in [
+        (&one, None, 0, "first"),
+        (&one, None, 3, "first"),
+        (&one, Some("secret"), 0, "first"),
+        (&two, None, 0, "NAME"),
+        (&secret, Some("secret"), 0, "first"),
+    ] {
+        let settings = Settings { password: password.map(str::to_owned), database, ..settings(sentinel, "a") };
+        let node = Node::start_with(settings, None, None).settled();
+        node.until_said(&format!(" is a Sentinel: add \"sentinel={name}\" to \"larder_cluster\""));
+    }
 }
 
 #[test]

@@ -339,7 +339,9 @@ fn the_supervisor_reads_the_authority_and_a_wrong_password_is_said() {
     let site = cluster.setup("web1").file("ca.pem", authority.authority_pem()).start(&with("p%40ss"));
     assert!(text(&site.ask("PURGE", "/", "")).ends_with("Known on 1 of 1 node\n"), "{}", site.server().error_log());
     site.change_to(&with("wrong"));
-    site.wait_for_log("refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\" (WRONGPASS");
+    site.wait_for_log(
+        "refuses the password: mend \"USER:PASSWORD@\" in \"larder_cluster\"; if the server has forgotten the user",
+    );
     assert!(!site.server().error_log().contains("wrong@"));
     fill(&site, &["/served"]);
     // A file that is not there is an error of the configuration.
