@@ -62,11 +62,12 @@ pub enum Away {
 }
 
 impl Settings {
-    /// The servers, as messages name them: without the password.
+    /// The servers and the database, if it is not the first, as messages name them: without the password.
     pub fn shown(&self) -> String {
         let scheme = if self.tls { "rediss" } else { "redis" };
         let servers: Vec<String> = self.servers.iter().map(Server::to_string).collect();
-        format!("{scheme}://{}", servers.join(","))
+        let database = if self.database == 0 { String::new() } else { format!("/{}", self.database) };
+        format!("{scheme}://{}{database}", servers.join(","))
     }
 }
 
