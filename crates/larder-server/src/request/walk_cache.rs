@@ -5,7 +5,7 @@ use larder_conf::model::Template;
 use larder_http::{Known, Time};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Slot};
+use crate::exchange::{Cause, Exchange, Slot};
 use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::profile::Standing;
 use crate::script::cookie_of;
@@ -45,6 +45,7 @@ pub fn look(ex: &mut Exchange, cx: &Cx) -> Step {
         tell_profile(ex, cx);
     }
     match asked {
+        Ask::Look(zone) if !cx.worker.shared.sharing.is_trusted() => away(zone, origin, &guards, ex, cx),
         Ask::Look(zone) => look_in(zone, origin, &guards, ex, cx),
         Ask::Refresh(zone) => {
             let peek = cx.zone(zone).peek(&KeyRef::new(&ex.upstream.cache_key), cx.now());
@@ -182,6 +183,23 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
             Some(turn) => return turned(turn, ex, cx),
             None => absent(&peek, zone, &rules, guards, origin, ex, cx),
         },
+    };
+    verdict(sentence, ex);
+    Step::Abort
+}
+
+/// What is stored may not be used. It is told all the same.
+fn away(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx: &Cx) -> Step {
+    let peek = cx.zone(index).peek(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+    walk_page::tell(index, origin, &peek, ex, cx);
+    if let Some(turn) = policy::miss(origin, ex, cx) {
+        return turned(turn, ex, cx);
+    }
+    let why = format!("{}, and larder_cluster_away lets no stored page be used", Cause::Cluster.words());
+    let sentence = match guards.why() {
+        None => format!("{BYPASSED}{why}{THEN_STORED}"),
+        // One that bypasses has had no lookup.
+        Some(guard) => format!("{NOT_CACHED}{why}; nor is the answer stored: {guard}"),
     };
     verdict(sentence, ex);
     Step::Abort

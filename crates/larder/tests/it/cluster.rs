@@ -84,6 +84,12 @@ fn is_there(site: &Site, path: &str, why: &str) {
     assert_eq!(cached(&site.get(path)), "HIT", "{why}: {path}");
 }
 
+fn explained(site: &Site, path: &str) -> String {
+    let output = site.setup().larder_words(&["explain", &format!("http://site.test{path}")]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn what_is_purged_in_any_way_is_gone_on_the_others() {
     let cluster = Cluster::new(&[]);
@@ -280,10 +286,19 @@ fn what_stored_pages_may_do_without_the_server_is_as_told() {
     cluster.redis.kill();
     bypass.get_until("/a", "the node to notice", |response| cached(response) == "BYPASS");
     is_gone(&bypass, "/vcl/a", "a VCL");
+    for path in ["/a", "/vcl/a"] {
+        let told = explained(&bypass, path);
+        assert!(
+            told.starts_with("bypassed: away from the cluster, and larder_cluster_away lets no stored page"),
+            "{told}"
+        );
+        assert!(told.contains("\npage "), "the page is there all the same: {told}");
+    }
     stale.wait_for_log("what is stored is stale");
     cluster.redis.start_again();
     bypass.wait_for_log("is back after");
     fill(&bypass, &["/a"]);
+    assert!(explained(&bypass, "/a").starts_with("a hit: "));
 }
 
 #[test]
