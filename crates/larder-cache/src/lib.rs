@@ -70,7 +70,7 @@ pub use others::Others;
 pub use permit::Permit;
 pub use prepared::Prepared;
 pub use purge::Shorter;
-pub use remembered::{NO_ROOM, Refusal, TOO_LARGE, too_large};
+pub use remembered::{Ended, NO_ROOM, Refusal, TOO_LARGE, too_large};
 pub use rules::Rules;
 pub use selected::{Purge, Purged};
 pub use selection::{How, Pattern, Selection, TooLong, UriTest};

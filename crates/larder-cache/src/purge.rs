@@ -10,6 +10,7 @@ use crate::bans::{Stale, Tested};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::object::{Hold, Object};
+use crate::remembered::Ended;
 use crate::untagged::Untagged;
 use crate::zone::Zone;
 
@@ -72,6 +73,16 @@ impl Zone {
         (meant.len() + coming).max(unread)
     }
 
+    /// What has ended a page of a key before its time, if no answer has come since then; of some thousand keys that is known.
+    pub fn ended(&self, key: &KeyRef<'_>) -> Option<Ended> {
+        self.remembered.ended(key.shelf_hash())
+    }
+
+    /// What has made a page stale.
+    pub fn ended_by(&self, stale: Stale) -> Ended {
+        if self.remembered.is_unsure(stale.since) { Ended::Unsure } else { Ended::Purged }
+    }
+
     /// Puts a page that is stale for a ban in the place of `old`, unless that is stale already, and returns it. `None` if
     /// `old` is not a variant any more, or there is no room: then it is dropped.
     pub(crate) fn end_freshness(self: &Arc<Self>, old: &Arc<Object>, stale: Stale, now: Time) -> Option<Arc<Object>> {
@@ -81,7 +92,7 @@ impl Zone {
             old.hold.tested.raise(stale.tested);
             return entry.has(old).then(|| Arc::clone(old));
         }
-        self.remember_purge(old);
+        self.remembered.end_freshness(entry.key_hash(), stale.since);
         let by = Shorter { ttl: Duration::ZERO, grace: None, keep: None };
         let mut object = by.of(old, since);
         object.hold.tested = Tested::by(stale.tested);

@@ -1,4 +1,4 @@
-//! What is remembered of keys that have no page: why the last answer was not stored, and that a purge has dropped it. It is
+//! What is remembered of keys that have no page: why the last answer was not stored, and what has ended the last page. It is
 //! for `larder explain` and `larder why`; nothing is decided by it.
 //!
 //! Both are tables of a fixed size, in which a newer key takes the place of an older one. Only fetches and purges come here.
@@ -22,12 +22,23 @@ pub struct Refusal {
     pub is_passing: bool,
 }
 
+/// What has ended a page before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A purge or a ban.
+    Purged,
+    /// Purges of others may have been missed, so that everything became stale: see [`Zone::count_as_stale`](crate::Zone::count_as_stale).
+    Unsure,
+}
+
 /// The memory of a zone.
 #[derive(Default)]
 pub(crate) struct Remembered {
     refused: OnceLock<Box<[Refused]>>,
-    /// Hashes of keys; 0 for none.
-    purged: OnceLock<Box<[AtomicU64]>>,
+    /// Hashes of keys, of which the place has the lower bits, so that the last one tells what has ended their pages; 0 for none.
+    ended: OnceLock<Box<[AtomicU64]>>,
+    /// When purges of others may last have been missed: milliseconds since 1970, and 0 for never.
+    unsure_since: AtomicU64,
 }
 
 /// A place in the table of answers: one with the hash of its key.
@@ -35,8 +46,10 @@ type Refused = Mutex<Option<(u64, Refusal)>>;
 
 /// How many answers are remembered: with the longest words 120 KB for a zone.
 const REFUSED_MAX: usize = 512;
-/// How many purged keys are: 32 KB.
-const PURGED_MAX: usize = 4096;
+/// How many keys are whose pages were ended: 32 KB.
+const ENDED_MAX: usize = 4096;
+/// The bit of a hash that tells what has ended the page.
+const UNSURE: u64 = 1;
 /// What the reason of an answer begins with that has no room in its zone.
 pub const TOO_LARGE: &str = "too large";
 /// The reason of one that has none now.
@@ -64,13 +77,36 @@ impl Remembered {
             other => *other = Some((hash, Refusal { status, why: why.into(), at, is_passing })),
         }
         drop(place);
-        self.end_purge(hash);
+        self.begin_anew(hash);
     }
 
-    /// Notes that a purge has dropped a page.
+    /// Notes that a page was purged.
     pub(crate) fn purge(&self, hash: u64) {
-        let table = self.purged.get_or_init(|| (0..PURGED_MAX).map(|_| AtomicU64::new(0)).collect());
-        table[hash as usize % PURGED_MAX].store(hash, Ordering::Relaxed);
+        self.end(hash, Ended::Purged);
+    }
+
+    /// Notes what has made a page stale since `since`.
+    pub(crate) fn end_freshness(&self, hash: u64, since: Time) {
+        self.end(hash, if self.is_unsure(since) { Ended::Unsure } else { Ended::Purged });
+    }
+
+    /// Notes that purges of others may have been missed until `now`, for which what is stored is being made stale.
+    pub(crate) fn doubt(&self, now: Time) {
+        self.unsure_since.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Whether what is stale since then is so as purges may have been missed.
+    pub(crate) fn is_unsure(&self, since: Time) -> bool {
+        since.0 != 0 && self.unsure_since.load(Ordering::Relaxed) == since.0
+    }
+
+    fn end(&self, hash: u64, why: Ended) {
+        let table = self.ended.get_or_init(|| (0..ENDED_MAX).map(|_| AtomicU64::new(0)).collect());
+        let value = match why {
+            Ended::Purged => hash & !UNSURE,
+            Ended::Unsure => hash | UNSURE,
+        };
+        table[hash as usize % ENDED_MAX].store(value, Ordering::Relaxed);
     }
 
     /// Notes that a page was stored.
@@ -81,7 +117,7 @@ impl Remembered {
                 *place = None;
             }
         }
-        self.end_purge(hash);
+        self.begin_anew(hash);
     }
 
     /// The last answer, if it was not stored and is remembered.
@@ -98,21 +134,27 @@ impl Remembered {
         })
     }
 
-    /// Whether a purge has dropped the page, and no answer has come since then.
-    pub(crate) fn is_purged(&self, hash: u64) -> bool {
-        let place = self.purged.get().map(|table| table[hash as usize % PURGED_MAX].load(Ordering::Relaxed));
-        hash != 0 && place == Some(hash)
+    /// What has ended the page, if no answer has come since then.
+    pub(crate) fn ended(&self, hash: u64) -> Option<Ended> {
+        let place = self.ended.get()?[hash as usize % ENDED_MAX].load(Ordering::Relaxed);
+        is_of(place, hash).then_some(if place & UNSURE == 0 { Ended::Purged } else { Ended::Unsure })
     }
 
-    fn end_purge(&self, hash: u64) {
-        if let Some(table) = self.purged.get() {
-            let place = &table[hash as usize % PURGED_MAX];
+    fn begin_anew(&self, hash: u64) {
+        if let Some(table) = self.ended.get() {
+            let place = &table[hash as usize % ENDED_MAX];
+            let value = place.load(Ordering::Relaxed);
             // Most keys were not purged, and nothing is written for them.
-            if place.load(Ordering::Relaxed) == hash {
-                let _ = place.compare_exchange(hash, 0, Ordering::Relaxed, Ordering::Relaxed);
+            if is_of(value, hash) {
+                let _ = place.compare_exchange(value, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
+}
+
+/// Whether a value of the table is that of a key.
+fn is_of(value: u64, hash: u64) -> bool {
+    value | UNSURE == hash | UNSURE && value != 0
 }
 
 #[cfg(test)]
@@ -152,14 +194,29 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_is_remembered_until_the_next_answer() {
-        for answer in [|it: &Remembered| it.store(7), |it: &Remembered| refuse(it, 7, "private", 0)] {
-            let remembered = Remembered::default();
-            assert!(!remembered.is_purged(7) && !remembered.is_purged(0));
-            remembered.purge(7);
-            assert!(remembered.is_purged(7) && !remembered.is_purged((7 + PURGED_MAX) as u64));
-            answer(&remembered);
-            assert!(!remembered.is_purged(7));
+    fn what_has_ended_a_page_is_remembered_until_the_next_answer() {
+        for answer in [
+            |it: &Remembered, hash: u64| it.store(hash),
+            |it: &Remembered, hash: u64| refuse(it, hash as usize, "private", 0),
+        ] {
+            for hash in [6, 7] {
+                let remembered = Remembered::default();
+                assert_eq!((remembered.ended(hash), remembered.ended(0)), (None, None));
+                remembered.purge(hash);
+                assert_eq!(remembered.ended(hash), Some(Ended::Purged));
+                assert_eq!(remembered.ended(hash + ENDED_MAX as u64), None);
+                answer(&remembered, hash);
+                assert_eq!(remembered.ended(hash), None);
+                remembered.doubt(Time::from_secs(5));
+                remembered.end_freshness(hash, Time::from_secs(5));
+                assert_eq!(remembered.ended(hash), Some(Ended::Unsure));
+                assert_eq!(remembered.ended(hash + ENDED_MAX as u64), None);
+                answer(&remembered, hash);
+                assert_eq!(remembered.ended(hash), None);
+                // By a purge of another time.
+                remembered.end_freshness(hash, Time::from_secs(6));
+                assert_eq!(remembered.ended(hash), Some(Ended::Purged));
+            }
         }
     }
 }

@@ -94,6 +94,12 @@ impl Zone {
         }
     }
 
+    /// Makes what is stored stale, as purges of other caches may have been missed.
+    pub fn count_as_stale(self: &Arc<Self>, now: Time) {
+        self.remembered.doubt(now);
+        self.carry_out("purge soft all", |_| None, now, now);
+    }
+
     /// Carries out what another cache has purged or banned; doing it again changes nothing more. What cannot be read holds
     /// for all pages. `made_at` is when it was wished, by the clock of this machine.
     ///

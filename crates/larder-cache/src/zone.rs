@@ -616,11 +616,6 @@ impl Zone {
         self.remembered.refusal(key.shelf_hash())
     }
 
-    /// Whether a purge has dropped a page of a key, and no answer has come since then; of some thousand keys that is known.
-    pub fn is_purged(&self, key: &KeyRef<'_>) -> bool {
-        self.remembered.is_purged(key.shelf_hash())
-    }
-
     /// Whether the last answer under a key was too large, as far as that is remembered.
     pub fn is_too_large(&self, key: &KeyRef<'_>) -> bool {
         self.remembered.is_too_large(key.shelf_hash())

@@ -276,8 +276,7 @@ fn reads_the_same_log(one: &Settings, other: &Settings) -> bool {
 
 /// Makes what a zone has stale.
 fn make_stale(zone: &Arc<Zone>) {
-    let now = clock::now();
-    zone.carry_out("purge soft all", |_| None, now, now);
+    zone.count_as_stale(clock::now());
 }
 
 fn folders(zone: &Zone) -> Vec<PathBuf> {

@@ -155,3 +155,18 @@ fn a_key_that_is_too_long_to_be_told_is_told_by_its_start() {
     assert!(told.starts_with("pages: purge hard prefix %25%25"), "{}", &told[..40]);
     assert!(told.len() < 64 << 10);
 }
+
+#[test]
+fn what_is_stale_as_purges_may_be_missed_is_told_from_what_is_purged() {
+    let (mut worker, notes) = told_zone();
+    let zone = Arc::clone(&worker.zone);
+    let ended = || PAGES.map(|(key, _)| zone.ended(&KeyRef::new(key.as_bytes())));
+    zone.count_as_stale(at(1));
+    assert_eq!(ended(), PAGES.map(|_| Some(Ended::Unsure)));
+    assert_eq!(all_seen(&mut worker), ["stale"; PAGES.len()]);
+    assert!(notes.0.lock().is_empty(), "it is this cache's own affair");
+    PAGES.iter().for_each(|(key, tags)| store(&mut worker, key, tags, 1));
+    assert_eq!(ended(), [None; PAGES.len()]);
+    assert!(zone.purge_selected(Selection::All, How::Soft, at(2)).is_ok());
+    assert_eq!(ended(), PAGES.map(|_| Some(Ended::Purged)));
+}

@@ -139,8 +139,8 @@ fn a_purge_meets_the_pages_that_are_selected_and_no_others() {
             assert_eq!(zone.stats().purged, met.len() as u64, "{words}");
             for (key, _) in PAGES {
                 assert_eq!(
-                    zone.is_purged(&KeyRef::new(key.as_bytes())),
-                    met.contains(&key),
+                    zone.ended(&KeyRef::new(key.as_bytes())),
+                    met.contains(&key).then_some(Ended::Purged),
                     "{words} {key} is remembered"
                 );
                 let expected = if met.contains(&key) { becomes } else { "hit" };

@@ -2,7 +2,7 @@
 //! sentences by `request/reasons.rs`.
 
 use larder_cache::rfc9111::OVER;
-use larder_cache::{NO_ROOM, TOO_LARGE};
+use larder_cache::{Ended, NO_ROOM, TOO_LARGE};
 
 macro_rules! causes {
     ($($cause:ident $words:expr),* $(,)?) => {
@@ -28,6 +28,7 @@ macro_rules! causes {
 causes! {
     NotStoredYet "not stored yet",
     Purged "purged",
+    Unsure "stale by larder_cluster",
     Stale "stale",
     EachTime "confirmed each time",
     Bypass "bypass",
@@ -63,6 +64,14 @@ impl Cause {
         match self {
             Self::Other(words) => words,
             known => Self::KNOWN.iter().find(|(cause, _)| *cause == known).map_or("", |(_, words)| words),
+        }
+    }
+
+    /// That of a page that has ended before its time.
+    pub fn of_end(ended: Ended) -> Self {
+        match ended {
+            Ended::Purged => Self::Purged,
+            Ended::Unsure => Self::Unsure,
         }
     }
 

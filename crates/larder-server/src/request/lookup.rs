@@ -196,12 +196,12 @@ fn absent(storing: Storing, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Fetches a stale page anew.
 fn expired(object: Arc<Object>, storing: Storing, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Expired);
-    let is_purged = cx.zone(storing.zone()).is_purged(&KeyRef::new(&ex.upstream.cache_key));
+    let ended = cx.zone(storing.zone()).ended(&KeyRef::new(&ex.upstream.cache_key));
     let is_rfc9111 = cx.origin(ex).is_some_and(|origin| origin.policy.is_rfc9111());
-    ex.upstream.cache_detail = match () {
-        () if is_purged => Cause::Purged,
-        () if is_rfc9111 && object.is_never_fresh() => Cause::EachTime,
-        () => Cause::Stale,
+    ex.upstream.cache_detail = match ended {
+        Some(ended) => Cause::of_end(ended),
+        None if is_rfc9111 && object.is_never_fresh() => Cause::EachTime,
+        None => Cause::Stale,
     };
     count_miss(ex, cx);
     Plan::new(Some(storing), Some(object)).into()
@@ -487,11 +487,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a page that may be stored is not there.
 fn why_missing(zone: &Zone, key: &KeyRef<'_>) -> Cause {
-    if zone.is_purged(key) {
-        Cause::Purged
-    } else if zone.is_too_large(key) {
-        Cause::TooLarge
-    } else {
-        Cause::NotStoredYet
+    match zone.ended(key) {
+        Some(ended) => Cause::of_end(ended),
+        None if zone.is_too_large(key) => Cause::TooLarge,
+        None => Cause::NotStoredYet,
     }
 }

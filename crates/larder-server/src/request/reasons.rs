@@ -181,7 +181,7 @@ fn by_directives(policy: &Directives, prefix: &str, ex: &mut Exchange, cx: &Cx) 
 /// Whether a reason is one to ask an origin, and none not to store its answer.
 pub fn is_to_ask(reason: &str) -> bool {
     let reason = reason.strip_prefix(HIT_FOR_MISS).unwrap_or(reason);
-    let causes = [Cause::NotStoredYet.words(), Cause::Purged.words(), EXPIRED, EACH_TIME];
+    let causes = [Cause::NotStoredYet.words(), Cause::Purged.words(), Cause::Unsure.words(), EXPIRED, EACH_TIME];
     causes.iter().any(|words| reason.starts_with(words))
         || reason.ends_with(FOR_OTHERS)
         || reason == Cause::ByRequest.words()

@@ -1,6 +1,6 @@
 //! What a walk says of the cache: the conditions with what made them so, the page, and the verdict.
 
-use larder_cache::{Asking, Banned, KeyRef, Mark, Object, Peek, Refusal, Rules, Zone};
+use larder_cache::{Asking, Banned, Ended, KeyRef, Mark, Object, Peek, Refusal, Rules, Zone};
 use larder_conf::model::Template;
 use larder_http::{Known, Time};
 
@@ -162,7 +162,10 @@ fn look_in(index: usize, origin: &Origin, guards: &Guards, ex: &mut Exchange, cx
     let banned = found.as_ref().and_then(|object| zone.banned(object, &asking));
     let sentence = match found {
         Some(_) if banned == Some(Banned::Gone) => "a miss: the page is banned".to_owned(),
-        Some(_) if banned.is_some() => "the page is stale: a purge has ended its freshness".to_owned(),
+        Some(_) if let Some(Banned::Stale(stale)) = banned => match zone.ended_by(stale) {
+            Ended::Purged => "the page is stale: a purge has ended its freshness".to_owned(),
+            Ended::Unsure => format!("the page is stale: {UNSURE}"),
+        },
         Some(object) if object.is_fresh(now) => match policy::looked_at(origin, &object, ex, cx) {
             Found::Page => hit(&object, cx),
             Found::Miss if object.mark() == Mark::HitMiss => {
@@ -213,8 +216,10 @@ fn hit(object: &Object, cx: &Cx) -> String {
 /// Why a stale page is no hit.
 fn expired(object: &Object, zone: &Zone, origin: &Origin, ex: &Exchange, now: Time) -> String {
     let ago = object.staleness(now).as_secs();
-    if zone.is_purged(&KeyRef::new(&ex.upstream.cache_key)) {
-        return format!("a miss: it was purged softly, and is stale for {ago} s");
+    match zone.ended(&KeyRef::new(&ex.upstream.cache_key)) {
+        Some(Ended::Purged) => return format!("a miss: it was purged softly, and is stale for {ago} s"),
+        Some(Ended::Unsure) => return format!("a miss: it is stale for {ago} s, as {UNSURE}"),
+        None => {}
     }
     if object.is_never_fresh()
         && let Policy::Rfc9111(policy) = &origin.policy
@@ -246,8 +251,11 @@ fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, origin: &Ori
                 "it is not stored, and for {} s requests do not wait for each other",
                 until.since(cx.now()).as_secs()
             ),
-            None if zone.is_purged(&key) => "it was purged".to_owned(),
-            None => "it is not stored".to_owned(),
+            None => match zone.ended(&key) {
+                Some(Ended::Purged) => "it was purged".to_owned(),
+                Some(Ended::Unsure) => format!("it was stale, as {UNSURE}"),
+                None => "it is not stored".to_owned(),
+            },
         },
     };
     let seldom = u64::from(rules.min_uses).saturating_sub(u64::from(peek.misses) + 1);
@@ -266,6 +274,8 @@ fn absent(peek: &Peek, zone: &Zone, rules: &Rules, guards: &Guards, origin: &Ori
     format!("a miss: {why}; {then}{last}")
 }
 
+/// Why the cluster has made pages stale.
+const UNSURE: &str = "purges of the cluster may have been missed (larder_cluster)";
 /// How the sentence of a request begins that is not answered from the cache, and whose answer is not stored.
 pub const NOT_CACHED: &str = "not cached: ";
 /// The same where the answer may be stored.

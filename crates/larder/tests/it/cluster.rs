@@ -15,6 +15,7 @@ const HTTP: &str = "
     server {
         listen 127.0.0.1:{PORT};
         add_header X-Cache $upstream_cache_status;
+        add_header X-Detail $larder_cache_detail;
         proxy_cache pages;
         proxy_cache_key $host$uri;
         proxy_cache_valid 200 1h;
@@ -295,6 +296,14 @@ fn what_stored_pages_may_do_without_the_server_is_as_told() {
         assert!(told.contains("\npage "), "the page is there all the same: {told}");
     }
     stale.wait_for_log("what is stored is stale");
+    let told = explained(&stale, "/a");
+    assert!(told.starts_with("a miss: it is stale for ") && told.contains("purges of the cluster may have"), "{told}");
+    let response = stale.get("/a");
+    assert_eq!(response.field("X-Detail"), Some("stale by larder_cluster"), "{}", cached(&response));
+    // It is stored anew, and a purge is told as one.
+    fill(&stale, &["/a"]);
+    stale.ask("PURGE", "/a", "");
+    assert_eq!(stale.get("/a").field("X-Detail"), Some("purged"));
     cluster.redis.start_again();
     bypass.wait_for_log("is back after");
     fill(&bypass, &["/a"]);
