@@ -68,13 +68,16 @@ impl Directive {
             .label(format!("\"{}\" has no such parameter", self.name.text))
     }
 
-    /// The same where the names of all parameters are known, so that one can be suggested.
+    /// The same where the names of all parameters are known, so that one can be suggested. A single one is taken to have a value.
     pub fn unknown_parameter(&self, word: &Word, known: &[&str]) -> Box<Diagnostic> {
         let name = word.text.split('=').next().unwrap_or_default();
         let diagnostic = self.invalid_parameter(word);
         match suggest::nearest(name, known.iter().copied()) {
             Some(nearest) if nearest != name => diagnostic.help(format!("did you mean \"{nearest}\"?")),
-            _ => diagnostic.help(format!("there are {}", known.join(", "))),
+            _ => match known {
+                [one] => diagnostic.help(format!("there is only \"{one}=\"")),
+                several => diagnostic.help(format!("there are {}", several.join(", "))),
+            },
         }
     }
 
