@@ -22,6 +22,7 @@ mod overwritten;
 mod pattern;
 mod purge;
 mod redirected;
+mod shared;
 mod sources;
 mod unbuffered;
 
@@ -41,6 +42,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     overwritten::lint(http, &cached, &mut found);
     campaign::lint(http, &cached, &mut found);
     crowd::lint(&cached, &mut found);
+    shared::lint(http, &cached, &mut found);
     failures::lint(http, &cached, &mut found);
     logins::lint(http, &cached, &mut found);
     purge::lint(http, &cached, &mut found);

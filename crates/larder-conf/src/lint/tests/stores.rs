@@ -49,6 +49,41 @@ fn crowds_that_a_lock_does_not_hold() {
 }
 
 #[test]
+fn larders_that_share_pages_and_do_not_wait_for_each_other() {
+    let shared = |content: &str| {
+        said(&http(&format!(
+            "larder_cluster redis://127.0.0.1; larder_cluster_share 1m; server {{ listen 80; server_name a.test; {content} }}"
+        )))
+    };
+    for content in [
+        "location / { proxy_pass http://b; proxy_cache p; }",
+        "proxy_cache_lock on; proxy_cache_use_stale updating; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
+        // A directive that several locations inherit.
+        "proxy_cache p; location / { proxy_pass http://b; } location /a { proxy_pass http://b; proxy_cache_use_stale updating; }",
+    ] {
+        let found = shared(content);
+        let is_said = |one: &str| one.starts_with("\"larder_cluster_share\" is on, and nobody waits here");
+        assert!(matches!(&found[..], [one] if is_said(one)), "{content}\n{found:#?}");
+    }
+    for content in [
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_lock on; proxy_cache_use_stale updating; }",
+        "location / { proxy_pass http://b; }",
+        // It is meant.
+        "proxy_cache_lock on; location / { proxy_pass http://b; proxy_cache p; proxy_cache_lock off; }",
+        // What is not shared.
+        "location / { proxy_pass http://b; proxy_cache p; slice 1m; proxy_cache_key $uri$slice_range; }",
+    ] {
+        let found = shared(content);
+        assert!(found.is_empty(), "{content}\n{found:#?}");
+    }
+    for off in ["", "larder_cluster redis://127.0.0.1;", "larder_cluster redis://127.0.0.1; larder_cluster_share off;"]
+    {
+        let found = said(&http(&format!("{off} server {{ location / {{ proxy_pass http://b; proxy_cache p; }} }}")));
+        assert!(found.iter().all(|one| !one.contains("larder_cluster_share")), "{off}\n{found:#?}");
+    }
+}
+
+#[test]
 fn pages_that_wait_though_they_need_not() {
     let waits = "background_update\" has nothing to do: who asks for a page that has expired waits for the new one";
     each_says(&[
