@@ -13,6 +13,8 @@ use x509_parser::time::ASN1Time;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Certificate {
     chain_pem: Vec<u8>,
+    /// How many bytes of the chain are the certificate itself.
+    leaf: usize,
     key_pem: Vec<u8>,
     names: Vec<String>,
     validity: Validity,
@@ -48,6 +50,8 @@ pub(crate) enum CertificateError {
     KeyMismatch,
     #[error("its times are outside of what this system can count")]
     Times,
+    #[error("the chain is longer than any that a client takes")]
+    TooLong,
 }
 
 impl Certificate {
@@ -57,13 +61,22 @@ impl Certificate {
         let chain = blocks(chain_pem, |label| label == "CERTIFICATE");
         let key_block = blocks(key_pem, |label| label.ends_with("PRIVATE KEY"));
         let key_block = first_block(&key_block).ok_or(CertificateError::NoKey)?;
-        let der = match CertificateDer::from_pem_slice(chain.as_bytes()) {
-            Ok(der) => der,
-            Err(rustls::pki_types::pem::Error::NoItemsFound) => return Err(CertificateError::NoCertificate),
-            Err(error) => return Err(CertificateError::Unreadable(error.to_string())),
+        let leaf = first_block(&chain).ok_or(CertificateError::NoCertificate)?.len();
+        if chain.len() > CHAIN_BYTES_MAX {
+            return Err(CertificateError::TooLong);
+        }
+        let ders = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let ders = ders.map_err(|error| CertificateError::Unreadable(error.to_string()))?;
+        // A handshake sends all of them.
+        let parsed = ders.iter().map(|der| match x509_parser::parse_x509_certificate(der) {
+            Ok((&[], parsed)) => Ok(parsed),
+            Ok(_) => Err(CertificateError::Unreadable("more stands behind it".to_owned())),
+            Err(error) => Err(CertificateError::Unreadable(error.to_string())),
+        });
+        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
+        let (Some(der), Some(parsed)) = (ders.first(), parsed.first()) else {
+            return Err(CertificateError::NoCertificate);
         };
-        let (_, parsed) = x509_parser::parse_x509_certificate(&der)
-            .map_err(|error| CertificateError::Unreadable(error.to_string()))?;
         let key = KeyPair::from_pem(key_block).map_err(CertificateError::UnreadableKey)?;
         if key.der_bytes() != &*parsed.public_key().subject_public_key.data {
             return Err(CertificateError::KeyMismatch);
@@ -72,10 +85,10 @@ impl Certificate {
             not_before: time_of(parsed.validity().not_before).ok_or(CertificateError::Times)?,
             not_after: time_of(parsed.validity().not_after).ok_or(CertificateError::Times)?,
         };
-        let names = names_of(&parsed)?;
-        let renewal_id = CertificateIdentifier::try_from(&der).ok().map(CertificateIdentifier::into_owned);
+        let names = names_of(parsed)?;
+        let renewal_id = CertificateIdentifier::try_from(der).ok().map(CertificateIdentifier::into_owned);
         let (chain_pem, key_pem) = (chain.into_bytes(), key_block.as_bytes().to_vec());
-        Ok(Self { chain_pem, key_pem, names, validity, renewal_id })
+        Ok(Self { chain_pem, leaf, key_pem, names, validity, renewal_id })
     }
 
     /// Reads what [`Certificate::file_text`] wrote.
@@ -100,9 +113,10 @@ impl Certificate {
         self.validity
     }
 
-    /// What is larger for a certificate that is to be preferred, as it is newer. The same for two only if they are the same.
+    /// What is larger for a certificate that is to be preferred, as it is newer. The same for two only if they are the same,
+    /// whatever stands behind them in the chain.
     pub(crate) fn rank(&self) -> impl PartialOrd + '_ {
-        (self.validity.not_before, self.validity.not_after, &self.chain_pem, &self.key_pem)
+        (self.validity.not_before, self.validity.not_after, self.chain_pem.get(..self.leaf))
     }
 
     pub(crate) fn renewal_id(&self) -> Option<&CertificateIdentifier<'static>> {
@@ -168,6 +182,9 @@ fn first_block(blocks: &str) -> Option<&str> {
     blocks.get(..end + line + 1)
 }
 
+/// How long a chain may be, in bytes of PEM: what a handshake can send has 64 KB.
+const CHAIN_BYTES_MAX: usize = 80 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,10 +208,15 @@ mod tests {
         let other = placeholder(&["a.example".into()], SystemTime::UNIX_EPOCH).expect("in order");
         let cut = &made.cert_pem[..made.cert_pem.len() / 2];
         let garbled = made.cert_pem.replace('M', "%");
+        let [broken, no_certificate] = ["%%%%", "AAAA"]
+            .map(|text| format!("{}-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n", made.cert_pem));
         for (chain, key, error) in [
             ("", made.key_pem.as_str(), "there is no certificate in it"),
             (cut, &made.key_pem, "there is no certificate in it"),
             (&garbled, &made.key_pem, "the certificate cannot be read"),
+            (&broken, &made.key_pem, "the certificate cannot be read"),
+            (&no_certificate, &made.key_pem, "the certificate cannot be read"),
+            (&made.cert_pem.repeat(200), &made.key_pem, "the chain is longer than any"),
             (&made.cert_pem, "", "there is no private key in it"),
             (&made.cert_pem, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "key cannot be read"),
             (&made.cert_pem, &other.key_pem, "the private key is not the one of the certificate"),

@@ -72,14 +72,28 @@ impl Hosts {
                 (right, Some(wait)) if !is_cut => {
                     drop(right);
                     let fact = "the order has just failed at a larder of the cluster";
+                    let wait = wait.min(FAILURE_MAX);
                     self.say_once(&mut told, fact, &format!("; next try in {}", said(wait)));
-                    is_cut = self.wait(wait).await;
+                    is_cut = tokio::select! {
+                        is_cut = self.wait(wait) => is_cut,
+                        () = self.may_be_tried(&*peers) => false,
+                    };
                 }
                 (Some(right), _) => return Turn::Order(Some(right)),
                 (None, _) => {
                     self.say_once(&mut told, "another larder orders the certificate", "; larder waits for it");
                     sleep(self.shared.timing.peers_every).await;
                 }
+            }
+        }
+    }
+
+    /// Waits until no host is to wait any more: one has succeeded, or somebody has taken the failure back.
+    async fn may_be_tried(&self, peers: &dyn Peers) {
+        loop {
+            sleep(self.shared.timing.look_every).await;
+            if matches!(peers.look(self.name()).await, Ok(Found { wait: None, .. })) {
+                return;
             }
         }
     }
@@ -168,7 +182,10 @@ impl Hosts {
         let why = match Certificate::from_file(text) {
             Ok(certificate) if certificate.covers(self.order.names()) => {
                 let (now, validity) = (self.shared.now(), certificate.validity());
-                let is_valid = validity.not_after > now && validity.not_before <= now + CLOCKS_DIFFER_MAX;
+                // The clock of this host may be behind, but that is no reason to give up what is valid.
+                let has_valid = current.is_some_and(|current| current.validity().not_after > now);
+                let ahead = if has_valid { Duration::ZERO } else { CLOCKS_DIFFER_MAX };
+                let is_valid = validity.not_after > now && validity.not_before <= now + ahead;
                 let is_newer = current.is_none_or(|current| certificate.rank() > current.rank());
                 return (is_valid && is_newer).then_some(certificate);
             }
@@ -207,4 +224,6 @@ pub(crate) async fn lost(right: Option<&dyn Right>, every: Duration) {
 }
 
 /// A certificate from further in the future was made by nobody's right clock.
-const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(24 * 3600);
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(600);
+/// How long a failure of another host is waited for at most: as long as a CA may have it wait.
+const FAILURE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

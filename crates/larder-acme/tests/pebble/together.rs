@@ -155,6 +155,40 @@ fn a_host_waits_while_another_orders_and_takes_what_comes_of_it() {
 }
 
 #[test]
+fn a_copy_that_is_worse_takes_the_place_of_no_good_certificate() {
+    let together = Arc::<Together>::default();
+    let host = host(&together);
+    let mut ca = host.start_ca();
+    let mut running = host.spawn(&[order(&["example.org"], Challenge::Http01)]);
+    running.certificate(1);
+    let good = || together.found.lock().unwrap().certificate.clone().unwrap_or_default();
+    running.wait_until("it is there", || !good().is_empty());
+    let first = good();
+    let more = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut future = rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap();
+    (future.not_before, future.not_after) = (rcgen::date_time_ymd(2100, 1, 1), rcgen::date_time_ymd(2101, 1, 1));
+    let future = format!("{}{}", key.serialize_pem(), future.self_signed(&key).unwrap().pem());
+    for (copy, said) in [
+        (
+            [&first[..], more].concat(),
+            Some("what the cluster has as its certificate is not used: the certificate cannot be read"),
+        ),
+        // One more of the CA's: it is the same certificate.
+        ([&first[..], &first[..]].concat(), None),
+        (future.into_bytes(), None),
+    ] {
+        together.found.lock().unwrap().certificate = Some(copy);
+        if let Some(said) = said {
+            running.line(said);
+        }
+        running.wait_until("the good one in its place", || good() == first);
+    }
+    let (issued, _) = running.stop();
+    assert_eq!((issued.len(), ca.orders()), (1, 1));
+}
+
+#[test]
 fn what_failed_at_one_host_no_other_tries_at_once() {
     let together = Arc::<Together>::default();
     let host = host(&together);
