@@ -41,6 +41,8 @@ struct Work {
     rests_until: Option<Instant>,
     /// When answers last came that somebody wanted.
     told: Option<Instant>,
+    /// Answers came that mean nothing: those that come next may be to other questions.
+    is_doubted: bool,
     is_over: bool,
 }
 
@@ -106,6 +108,11 @@ impl Line {
     /// Asks nothing for a while.
     pub fn rest(&self, time: Duration) {
         self.work.lock().rests_until = Some(Instant::now() + time);
+    }
+
+    /// Has the next questions go over another connection: an answer meant nothing, and so may all that come behind it.
+    pub fn doubt(&self) {
+        self.work.lock().is_doubted = true;
     }
 
     /// Whether it rests.
@@ -180,6 +187,10 @@ impl Asking<'_> {
     fn run(mut self) {
         while let Some(questions) = self.line.next(self.together) {
             let asked = questions.len();
+            if std::mem::take(&mut self.line.work.lock().is_doubted) {
+                self.link = None;
+                self.faults.say(Some(Fault::Odd("what is no answer to the question".to_owned())));
+            }
             match self.ask(questions) {
                 Ok(wanted) if wanted == asked => self.together = (self.together * 2).min(self.line.limits.together),
                 Ok(wanted) => self.together = wanted.max(1),

@@ -147,9 +147,17 @@ impl Share {
         let mut commands = redis::pipe();
         self.add_look(page, &mut commands);
         match self.answers(commands, None).await.as_deref() {
-            Some([left, value]) => look_of(left, value),
+            Some([left, value]) => self.look_of(left, value),
             Some(_) | None => Look::Skipped,
         }
+    }
+
+    /// What `PTTL` and `GETRANGE` say.
+    fn look_of(&self, left: &Answer, value: &Answer) -> Look {
+        look_of(left, value).unwrap_or_else(|| {
+            self.looks.doubt();
+            Look::Skipped
+        })
     }
 
     /// Takes the right to fetch a page, unless another node has it. `None` if the server is away or slow.
@@ -164,9 +172,13 @@ impl Share {
         let lock = match taken {
             Answer::Okay => Some(Lock { page: page.clone() }),
             Answer::Nil => None,
-            _ => return None,
+            Answer::ServerError(_) => return None,
+            _ => {
+                self.looks.doubt();
+                return None;
+            }
         };
-        Some(Take { lock, look: look_of(left, value) })
+        Some(Take { lock, look: self.look_of(left, value) })
     }
 
     fn add_look(&self, page: &PageName, commands: &mut redis::Pipeline) {
@@ -277,9 +289,9 @@ fn released(lock: &str) -> redis::Pipeline {
     release
 }
 
-/// What `PTTL` and `GETRANGE` say.
-fn look_of(left: &Answer, value: &Answer) -> Look {
-    match (value, left) {
+/// The same; `None` if it is no answer to them.
+fn look_of(left: &Answer, value: &Answer) -> Option<Look> {
+    Some(match (value, left) {
         (Answer::BulkString(value), Answer::Int(left)) => match (value.is_empty(), u64::try_from(*left)) {
             // There is none: -2.
             (true, Err(_)) => Look::Nothing,
@@ -289,8 +301,9 @@ fn look_of(left: &Answer, value: &Answer) -> Look {
             (false, Err(_)) => Look::Nothing,
             (false, Ok(left)) => Look::There(Value { bytes: value.clone(), left: Duration::from_millis(left) }),
         },
-        _ => Look::Skipped,
-    }
+        (Answer::ServerError(_), _) | (_, Answer::ServerError(_)) => Look::Skipped,
+        _ => return None,
+    })
 }
 
 impl Drop for Share {

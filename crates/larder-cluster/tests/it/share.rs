@@ -226,6 +226,34 @@ fn who_asks_is_answered_whatever_comes_of_those_behind_and_nobody_is_asked_for_t
 }
 
 #[test]
+fn an_answer_to_another_question_ends_the_connection() {
+    let server = Fake::start();
+    let mut to = settings(&Redis::start(&[]), "a");
+    to.servers[0].port = server.port();
+    let end = End::with(&to, Shelf { deadline: PATIENCE, ..SHELF });
+    let mut talk = server.accept();
+    assert_eq!(talk.next(), ["PING"]);
+    talk.answer("+PONG\r\n");
+    let look = |talk: Option<Talk>, answer: &str| {
+        std::thread::scope(|threads| {
+            let look = threads.spawn(|| end.look_once("page"));
+            let mut talk = talk.unwrap_or_else(|| server.accept());
+            asked(&mut talk, 1);
+            talk.answer(answer);
+            look.join().unwrap()
+        })
+    };
+    let page_of_a_minute = ":60000\r\n$4\r\npage\r\n";
+    // One answer too many came before: these are not the answers to this.
+    assert_eq!(look(Some(talk), &format!("+OK\r\n{page_of_a_minute}")), Look::Skipped);
+    assert!(matches!(look(None, page_of_a_minute), Look::There(_)));
+    assert_eq!(
+        *end.said.lock(),
+        ["answers what larder does not understand: what is no answer to the question", "back"]
+    );
+}
+
+#[test]
 fn a_right_that_comes_too_late_is_given_back() {
     let redis = Redis::start(&[]);
     let (end, other) = (End::of(&redis), End::of(&redis));
