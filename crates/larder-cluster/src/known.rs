@@ -29,6 +29,12 @@ impl Known {
         self.fault.is_none() && self.behind.is_empty() && self.away.is_empty()
     }
 
+    /// Whether all that are there know it. Those that are away read it before they use what they have stored, after a start or
+    /// if they are told to of a server that is away.
+    pub fn is_where_nodes_are(&self) -> bool {
+        self.fault.is_none() && self.behind.is_empty()
+    }
+
     /// That in a sentence, with words of the server.
     pub fn text(&self) -> String {
         if let Some(why) = &self.fault {
@@ -115,6 +121,8 @@ mod tests {
             ),
         ] {
             assert_eq!((known.text().as_str(), known.is_everywhere()), (text, everywhere));
+            let is_where_nodes_are = !text.contains("not yet: ") && !text.contains("alone");
+            assert_eq!(known.is_where_nodes_are(), is_where_nodes_are, "{text}");
         }
     }
 

@@ -69,8 +69,16 @@ enum Question {
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     text: String,
-    /// What is missing of what was wanted, in one line.
-    but: Option<String>,
+    missing: Option<Missing>,
+}
+
+/// What is missing of what was wanted, in one line.
+#[derive(Debug, PartialEq, Eq)]
+enum Missing {
+    /// Something that may come.
+    Some(String),
+    /// Nodes of the cluster that are away, and nothing else.
+    Away(String),
 }
 
 /// Why there is no answer.
@@ -126,7 +134,7 @@ impl Desk {
                 }
             }
         };
-        Ok(Told { text, but: None })
+        Ok(Told { text, missing: None })
     }
 
     fn forget(&self, form: Form, node: &str) -> Result<String, Refused> {

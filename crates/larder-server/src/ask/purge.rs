@@ -6,7 +6,7 @@ use crate::purges::wanted::{Pages, Wanted};
 use crate::vsl::Plain;
 use crate::{bans, clock};
 
-use super::{Form, Told};
+use super::{Form, Missing, Told};
 
 /// Purges in these zones, and waits until disks have noted it, and other larders know it. An error says why nothing was, or
 /// that a restart may forget it.
@@ -31,8 +31,11 @@ pub(super) fn told(wanted: &Wanted, done: &Done, form: Form) -> Told {
         Form::Json => done.json(),
     };
     let known = done.known.as_ref().filter(|known| wanted.is_to_be_everywhere() && !known.is_everywhere());
-    let but = known.map(|known| format!("not all nodes know it: {}", Plain(&known.missing())));
-    Told { text, but }
+    let missing = known.map(|known| {
+        let line = format!("not all nodes know it: {}", Plain(&known.missing()));
+        if known.is_where_nodes_are() { Missing::Away(line) } else { Missing::Some(line) }
+    });
+    Told { text, missing }
 }
 
 const NO_CLUSTER: &str = "nothing is purged: \"--everywhere\" is about a cluster, and the server is in none: \

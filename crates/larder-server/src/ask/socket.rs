@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::sockopt::socket_peercred;
 
-use super::{Desk, Told};
+use super::{Desk, Missing, Told};
 
 /// How many may ask at once.
 const ASKING_MAX: usize = 8;
@@ -26,9 +26,9 @@ const LEAVING: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What is said where no place is free.
 const FULL: &str =
-    "no\nthe server is answering as many other questions as it does at once: ask again in some seconds\n";
+    "busy\nthe server is answering as many other questions as it does at once: ask again in some seconds\n";
 /// What is said to one whose place another gets.
-const REPLACED: &str = "no\nthe question was not whole when others asked: send it at once, and close for writing\n";
+const REPLACED: &str = "busy\nthe question was not whole when others asked: send it at once, and close for writing\n";
 
 /// Answers all who connect, on threads of its own, until the process ends.
 pub fn serve(listener: UnixListener, desk: Arc<Desk>) -> io::Result<()> {
@@ -142,7 +142,8 @@ impl Drop for Seat {
     }
 }
 
-/// Reads a question to its end, and writes `ok`, `but` with what is missing, or `no` and why not.
+/// Reads a question to its end, and writes `ok`, `but` or `away` with what is missing, or `no` and why not.
+/// Who finds no place is told `busy`, and may ask again.
 fn answer(mut stream: UnixStream, seat: &Seat, desk: &Desk) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let question = question(&stream)?;
@@ -150,8 +151,9 @@ fn answer(mut stream: UnixStream, seat: &Seat, desk: &Desk) -> io::Result<()> {
         return Ok(());
     }
     let told = match desk.answer(&String::from_utf8_lossy(&question)) {
-        Ok(Told { text, but: None }) => format!("ok\n{text}"),
-        Ok(Told { text, but: Some(but) }) => format!("but {but}\n{text}"),
+        Ok(Told { text, missing: None }) => format!("ok\n{text}"),
+        Ok(Told { text, missing: Some(Missing::Some(line)) }) => format!("but {line}\n{text}"),
+        Ok(Told { text, missing: Some(Missing::Away(line)) }) => format!("away {line}\n{text}"),
         Err(refused) => format!("no\n{refused}\n"),
     };
     stream.write_all(told.as_bytes())

@@ -46,7 +46,8 @@ Pages, each as often as wanted:
   --ban TEXT        : what a ban covers, such as \"obj.age > 1h\"; never softly
   --all             : all
   --soft            : they are stale, and not gone
-  --everywhere      : exit code 2, and who is missing, unless all nodes of the cluster know it
+  --everywhere      : unless all nodes of the cluster know it, who is missing, and exit code 2; 3 if all are away who do
+                      not know it
   --zone ZONE       : in this zone alone, or in several; without it in all
 
 ";

@@ -8,7 +8,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use larder_conf::{PlainJson, PlainLines};
 
@@ -77,6 +78,8 @@ pub enum AskError {
         told: String,
         /// What is missing.
         but: String,
+        /// The exit code that says so.
+        code: u8,
     },
 }
 
@@ -84,9 +87,9 @@ pub enum AskError {
 pub fn run(asked: &Ask) -> ExitCode {
     let (text, code) = match answer(asked) {
         Ok(text) => (text, ExitCode::SUCCESS),
-        Err(AskError::Partly { told, but }) => {
+        Err(AskError::Partly { told, but, code }) => {
             eprintln!("larder: {but}");
-            (told, ExitCode::from(PARTLY))
+            (told, ExitCode::from(code))
         }
         Err(error) => return failure(error),
     };
@@ -97,8 +100,11 @@ pub fn run(asked: &Ask) -> ExitCode {
     }
 }
 
-/// The exit code if something is missing.
-const PARTLY: u8 = 2;
+/// How long the next try waits while the server has no place.
+const ASK_AGAIN_FIRST: Duration = Duration::from_millis(20);
+const ASK_AGAIN_MOST: Duration = Duration::from_millis(500);
+/// How the first line of an answer begins of which something is missing, and the exit code.
+const MISSING: [(&str, u8); 2] = [("but ", 2), ("away ", 3)];
 
 /// Says why there is no answer.
 pub fn failure(error: AskError) -> ExitCode {
@@ -130,17 +136,32 @@ pub fn answer(asked: &Ask) -> Result<String, AskError> {
         What::Purge { .. } => PATIENCE_FOR_NODES,
         What::Why | What::Explain { .. } | What::Now | What::Cluster | What::Forget { .. } => PATIENCE,
     };
-    let told = exchange(&path, question.as_bytes(), patience).map_err(|error| failed(&path, error, patience))?;
+    let told = told(&path, question.as_bytes(), patience).map_err(|error| failed(&path, error, patience))?;
     let form = |text: &str| if asked.json { PlainJson(text).to_string() } else { PlainLines(text).to_string() };
     match told.split_once('\n') {
         // Whoever listens there may be no larder.
         Some(("ok", text)) if matches!(asked.what, What::Now | What::Cluster) => Ok(PlainJson(text).to_string()),
         Some(("ok", text)) => Ok(form(text)),
-        Some(("no", why)) => Err(AskError::Refused(PlainLines(why.trim_end()).to_string())),
-        Some((first, text)) if let Some(but) = first.strip_prefix("but ") => {
-            Err(AskError::Partly { told: form(text), but: PlainLines(but).to_string() })
+        Some(("no" | "busy", why)) => Err(AskError::Refused(PlainLines(why.trim_end()).to_string())),
+        Some((first, text)) => {
+            let missing = MISSING.iter().find_map(|(word, code)| Some((first.strip_prefix(word)?, *code)));
+            let (but, code) = missing.ok_or(AskError::Silent(path))?;
+            Err(AskError::Partly { told: form(text), but: PlainLines(but).to_string(), code })
         }
-        _ => Err(AskError::Silent(path)),
+        None => Err(AskError::Silent(path)),
+    }
+}
+
+/// What the server says; while it has no place for one more who asks, it is asked again.
+fn told(path: &Path, question: &[u8], patience: Duration) -> io::Result<String> {
+    let (began, mut pause) = (Instant::now(), ASK_AGAIN_FIRST);
+    loop {
+        let told = exchange(path, question, patience)?;
+        if !told.starts_with("busy\n") || began.elapsed() >= PATIENCE {
+            return Ok(told);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(ASK_AGAIN_MOST);
     }
 }
 

@@ -1,6 +1,10 @@
 //! `larder purge`: a running server is told which pages go.
 
-use larder_testkit::{Answer, Origin, text_of};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::thread;
+
+use larder_testkit::{Answer, Folder, Origin, text_of};
 
 use crate::running_varnishd::Varnishd;
 use crate::site::{Setup, Site, cached, run, text};
@@ -170,4 +174,25 @@ fn larder_varnishd_purges_by_its_folder() {
     let output = run(["purge", "-n", &folder, "http://a/a"].iter());
     assert_eq!(text_of(&output.stdout), "Purged: 1 page\n", "{}", text_of(&output.stderr));
     assert_eq!(hits(), "0");
+}
+
+#[test]
+fn a_server_that_has_no_place_is_asked_again() {
+    let folder = Folder::new().unwrap();
+    let listener = UnixListener::bind(folder.path().join("busy.ask")).unwrap();
+    let server = thread::spawn(move || {
+        for answer in
+            ["busy\nask again in some seconds\n", "busy\nask again in some seconds\n", "ok\nPurged: 7 pages\n"]
+        {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = String::new();
+            stream.read_to_string(&mut question).unwrap();
+            assert_eq!(question, "larder 1 purge text\nall\nend\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let pid = folder.path().join("busy.pid").display().to_string();
+    let output = run(["purge", "--all", "--pid", &pid].iter());
+    assert_eq!((output.status.code(), text_of(&output.stdout)), (Some(0), "Purged: 7 pages\n".to_owned()));
+    server.join().unwrap();
 }
