@@ -17,6 +17,17 @@ pub fn cap(lifetime: &mut Lifetime, fields: &Fields, now: Time) {
     }
 }
 
+/// The fields of a page that a 304 has confirmed, if what they say of caches behind this one is another thing now.
+pub fn confirmed(fields: &Fields, confirmation: &Fields) -> Option<Fields> {
+    let lines = |fields: &Fields| fields.all_known(Known::CacheStatus).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let is_there = fields.contains_known(Known::CacheStatus) || confirmation.contains_known(Known::CacheStatus);
+    let said = is_there.then(|| lines(confirmation)).filter(|said| *said != lines(fields))?;
+    let mut fields = fields.clone();
+    fields.remove("Cache-Status");
+    said.iter().for_each(|line| fields.push(b"Cache-Status", line));
+    Some(fields)
+}
+
 /// For how many seconds the page has been stale at the larder whose member this is; `None` if it is fresh, or nothing is said.
 fn stale_for(member: &[u8]) -> Option<u64> {
     let mut parameters = list::parts(member, b';');
@@ -34,6 +45,35 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn what_caches_behind_say_of_a_confirmed_page_is_what_they_said_last() {
+        let of = |lines: &[&str]| {
+            let mut fields = Fields::new();
+            fields.push(b"ETag", b"1");
+            lines.iter().for_each(|line| fields.push(b"Cache-Status", line.as_bytes()));
+            fields
+        };
+        for (page, said, expected) in [
+            (&["larder; ttl=-3"][..], &["larder; ttl=500"][..], Some(&["larder; ttl=500"][..])),
+            (&["a", "b"], &["c", "d"], Some(&["c", "d"])),
+            (&["larder; ttl=-3"], &[], Some(&[])),
+            (&[], &["larder; ttl=1"], Some(&["larder; ttl=1"])),
+            (&["a"], &["a"], None),
+            (&[], &[], None),
+        ] {
+            let told = confirmed(&of(page), &of(said));
+            let shown = told.map(|fields| {
+                assert!(fields.contains_known(Known::Etag));
+                let lines = fields.all_known(Known::CacheStatus).map(|line| String::from_utf8_lossy(line).into_owned());
+                lines.collect::<Vec<_>>()
+            });
+            assert_eq!(
+                shown.as_deref(),
+                expected.map(|lines| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()).as_deref()
+            );
+        }
+    }
 
     #[test]
     fn the_nearest_larder_says_whether_a_page_is_stale() {

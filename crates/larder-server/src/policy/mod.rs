@@ -604,7 +604,10 @@ pub fn confirmed(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Confirmed {
-    let as_it_is = |lifetime| Confirmed::Until { lifetime, changed: None };
+    let as_it_is = |lifetime| {
+        let changed = behind::confirmed(&object.fields, &confirmation.fields);
+        Confirmed::Until { lifetime, changed: changed.map(|fields| (fields, object.vary.clone())) }
+    };
     let mut confirmed = match &origin.policy {
         Policy::Directives(policy) => {
             let of_file = directives::time_of_file(object.status, &object.fields, ex, cx);
