@@ -1,6 +1,8 @@
 //! Why the server is of no use, in words that name the mend.
 
-use redis::{RedisError, ServerError};
+use std::io;
+
+use redis::{ErrorKind, RedisError, ServerError};
 
 use crate::tls;
 
@@ -21,7 +23,7 @@ pub enum Fault {
     NoPassword,
     /// Its rules do not let the user do something.
     #[error(
-        "forbids the user what larder does: give it \"~{keys} +@read +@write +@connection +@transaction +time\" ({why})"
+        "forbids the user what larder does: give it \"~{keys} +@read +@write +@connection +@transaction +time -@dangerous\" ({why})"
     )]
     Forbidden {
         /// The keys that it needs.
@@ -101,9 +103,11 @@ pub enum Fault {
 impl Fault {
     /// What a connection that broke says.
     pub(crate) fn of_connection(error: &RedisError) -> Self {
-        Self::Unreachable(match error.is_timeout() {
-            true => "it does not answer in time".to_owned(),
-            false => tls::why(error).unwrap_or_else(|| error.to_string()),
+        Self::Unreachable(match () {
+            () if error.is_timeout() => "it does not answer in time".to_owned(),
+            () if is_closed(error) => "it has closed the connection".to_owned(),
+            () if error.kind() == ErrorKind::Parse => "what answers there is no Redis or Valkey".to_owned(),
+            () => tls::why(error).unwrap_or_else(|| error.to_string()),
         })
     }
 
@@ -144,4 +148,11 @@ impl Fault {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
+}
+
+/// Whether a connection broke that there was.
+fn is_closed(error: &RedisError) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let why = tls::io_of(error).map(io::Error::kind);
+    matches!(why, Some(BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof))
 }

@@ -439,8 +439,7 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
 /// The place before the first entry.
 const START: EntryId = EntryId { ms: 0, number: 0 };
 /// Why everything is stale while the server is away.
-const STALE_AT_START: &str =
-    "is away since the start of this node, and what was purged before is not known: what was stored until now is stale";
+const STALE_AT_START: &str = "is of no use since the start of this node, and what was purged before is not known: what was stored until now is stale";
 const STALE_BY_TIME: &str = "is away for the time of \"larder_cluster_away\": what is stored is stale";
 /// How long a read waits at the server: as long as the end of the process may wait for it.
 const BLOCK_MS: u32 = 250;

@@ -36,6 +36,11 @@ fn of_certificate(error: &CertificateError) -> String {
             "an unknown authority has signed its certificate: name the authority's file as \"ca=\" in \"larder_cluster\""
                 .to_owned()
         }
+        CertificateError::BadSignature => {
+            "another has signed its certificate than \"ca=\" in \"larder_cluster\" has: if it was renewed, copy the new one there and \
+             reload"
+                .to_owned()
+        }
         CertificateError::NotValidForName => {
             format!("its certificate is for another name: {OTHER_NAME}")
         }
@@ -67,8 +72,12 @@ fn bare(name: &str) -> &str {
 }
 
 fn of(error: &RedisError) -> Option<&rustls::Error> {
-    let source = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
-    source.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
+    io_of(error)?.get_ref()?.downcast_ref()
+}
+
+/// What the system, or TLS over it, says of a connection that broke.
+pub(crate) fn io_of(error: &RedisError) -> Option<&io::Error> {
+    error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?.downcast_ref()
 }
 
 const OTHER_NAME: &str = "call the server so in \"larder_cluster\", or give it a certificate for this name";

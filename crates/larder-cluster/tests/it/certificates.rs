@@ -154,7 +154,7 @@ fn a_server_that_is_away_or_refuses_is_told_apart_from_one_that_has_nothing() {
 fn the_rights_that_the_guide_names_are_enough() {
     let redis = Redis::start(&[
         "user default off",
-        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time",
+        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous",
     ]);
     let user = |settings: Settings| Settings {
         user: Some("shop".to_owned()),

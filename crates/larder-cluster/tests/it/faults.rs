@@ -48,9 +48,9 @@ fn the_database_is_shown_with_the_server() {
 #[test]
 fn a_user_needs_only_our_keys_and_the_commands_that_the_message_names() {
     let redis = Redis::start(&[
-        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time",
+        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous",
         "user poor on >secret ~larder:{shop}:* resetchannels -@all +@read +@connection",
-        "user other on >secret ~other:* resetchannels -@all +@read +@write +@connection +@transaction +time",
+        "user other on >secret ~other:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous",
     ]);
     let with = |user: &str| Settings {
         user: Some(user.to_owned()),
@@ -63,7 +63,7 @@ fn a_user_needs_only_our_keys_and_the_commands_that_the_message_names() {
         let node = Node::start_with(with(user), None, None).settled();
         let line = node.until_said("forbids the user what larder does");
         assert!(
-            line.contains("give it \"~larder:{shop}:* +@read +@write +@connection +@transaction +time\""),
+            line.contains("give it \"~larder:{shop}:* +@read +@write +@connection +@transaction +time -@dangerous\""),
             "{line}"
         );
     }
@@ -96,8 +96,7 @@ fn a_full_server_is_said_and_still_read() {
 
 #[test]
 fn a_server_that_takes_no_purges_is_a_fault_before_one_is_sent_until_it_takes_them_again() {
-    const USER: &str =
-        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time";
+    const USER: &str = "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous";
     for (breaks, mends, words) in [
         (&["CONFIG", "SET", "maxmemory", "1"][..], &["CONFIG", "SET", "maxmemory", "0"][..], "is full: raise"),
         (

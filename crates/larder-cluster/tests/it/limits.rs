@@ -147,8 +147,7 @@ fn nodes_that_tell_in_turn_know_each_others_requests() {
 
 #[test]
 fn a_user_with_the_rights_of_the_manual_may_do_it_and_a_full_server_is_said_once() {
-    let rights =
-        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time";
+    let rights = "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous";
     let redis = Redis::start(&[rights, "maxmemory-policy noeviction"]);
     let (user, password) = (Some("shop".to_owned()), Some("secret".to_owned()));
     let end = End::with(Settings { user, password, ..settings(&redis, "a") });

@@ -226,7 +226,7 @@ fn a_node_that_starts_without_the_server_has_everything_stale_once() {
     assert_eq!(goes_on.seen().stale, 0, "the process knows what was purged");
     drop(goes_on);
     let node = start(place, Heard::default());
-    node.until_said("is away since the start of this node, and what was purged before is not known");
+    node.until_said("is of no use since the start of this node, and what was purged before is not known");
     assert!(node.cluster.is_trusted() && node.seen().stale == 1, "{:?}", node.seen().lines);
     redis.start_again();
     let line = node.until_said("is back after ");

@@ -127,8 +127,7 @@ fn all_nodes_have_the_same_key_and_the_next_one() {
 
 #[test]
 fn a_user_with_the_rights_of_the_manual_may_do_it() {
-    let rights =
-        "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time";
+    let rights = "user shop on >secret ~larder:{shop}:* resetchannels -@all +@read +@write +@connection +@transaction +time -@dangerous";
     let redis = Redis::start(&[rights]);
     let (user, password) = (Some("shop".to_owned()), Some("secret".to_owned()));
     let end = End::with(Settings { user, password, ..settings(&redis, "a") }, LONG);

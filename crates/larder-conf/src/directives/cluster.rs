@@ -155,9 +155,13 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 fn name_of(d: &Directive, word: &Word, value: &str) -> Outcome<String> {
-    match !value.is_empty() && value.len() <= NAME_BYTES_MAX && value.bytes().all(is_of_name) {
+    // One that begins so would be an option of "larder cluster forget".
+    match !value.is_empty() && !value.starts_with('-') && value.len() <= NAME_BYTES_MAX && value.bytes().all(is_of_name)
+    {
         true => Ok(value.to_owned()),
-        false => Err(d.invalid_parameter_value(word, "up to 64 letters, digits, \".\", \"-\" or \"_\"")),
+        false => {
+            Err(d.invalid_parameter_value(word, "up to 64 letters, digits, \".\", \"-\" or \"_\", no \"-\" first"))
+        }
     }
 }
 

@@ -260,7 +260,7 @@ fn without_the_server_nodes_serve_on_and_purges_are_sent_later() {
         let opened = here.count_in_log(OPEN);
         let here = here.restart();
         until_open(&here, opened);
-        let stale = "is away since the start of this node, and what was purged before is not known: ";
+        let stale = "is of no use since the start of this node, and what was purged before is not known: ";
         here.wait_for_log(stale);
         assert_eq!(cached(&here.get("/b")), "EXPIRED", "it may have missed a purge");
         fill(&here, &["/b"]);
