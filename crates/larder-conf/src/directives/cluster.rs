@@ -37,10 +37,16 @@ fn cluster(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         shelf: None,
         span: d.span(),
     };
+    let mut said = Vec::new();
     for word in d.args.iter().skip(1) {
-        let Some((name, value)) = word.text.split_once('=') else {
+        let Some((name, value)) = word.text.split_once('=').filter(|(name, _)| PARAMETERS.contains(name)) else {
             return Err(d.unknown_parameter(word, PARAMETERS));
         };
+        if said.contains(&name) {
+            let fact = format!("\"{}\" of \"larder_cluster\" is said twice", word.text);
+            return Err(Diagnostic::error(fact).at(word.span).help(format!("keep one \"{name}=\"")));
+        }
+        said.push(name);
         match name {
             "name" => cluster.name = name_of(d, word, value)?,
             "node" => cluster.node = name_of(d, word, value)?,
