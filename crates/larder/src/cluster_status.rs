@@ -27,11 +27,22 @@ pub fn run(asked: &Ask) -> ExitCode {
     }
 }
 
-/// Whether nothing is wrong with the server, all nodes are there, and this one uses what it has stored.
+/// Whether nothing is wrong with the server, all nodes are there under names of their own, and this one uses what it has
+/// stored.
 fn is_well(status: &Value) -> bool {
-    let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let has_fault = status["fault"] != Value::Null;
-    !has_fault && status["uses_stored_pages"] == true && nodes.iter().all(|node| node["state"] != "away")
+    let is_sound = status["fault"].is_null() && status["uses_stored_pages"] == true;
+    is_sound && nodes(status).iter().all(|node| node["state"] != "away" && namesake(node).is_none())
+}
+
+fn nodes(status: &Value) -> &[Value] {
+    status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The name that a node shares with another one, if it had to take a name of its own: a configured one has no `~`.
+fn namesake(node: &Value) -> Option<&str> {
+    let (name, _) = node["name"].as_str()?.split_once('~')?;
+    // Nobody knows whether one that is away still runs.
+    (node["state"] != "away").then_some(name)
 }
 
 fn text(status: &Value) -> String {
@@ -55,8 +66,8 @@ fn text(status: &Value) -> String {
         at("carried_out"),
     );
     text.push('\n');
-    let rows = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if rows.is_empty() {
+    let nodes = nodes(status);
+    if nodes.is_empty() {
         text.push_str("Which nodes there are is not known yet.\n");
         return text;
     }
@@ -65,8 +76,12 @@ fn text(status: &Value) -> String {
         (false, false, Some(ago)) => drop(writeln!(text, "The nodes, as they were {ago} ago:")),
         (true, ..) | (false, false, None) => {}
     }
-    let rows: Vec<[String; 5]> = rows.iter().map(row).collect();
+    let rows: Vec<[String; 5]> = nodes.iter().map(row).collect();
     text.push_str(&table(&HEAD.map(str::to_owned), &rows));
+    for (node, name) in nodes.iter().filter_map(|node| Some((node, namesake(node)?))) {
+        let (node, name) = (plain(&node["name"]), plain(&name.into()));
+        let _ = writeln!(text, "{node}: two nodes are called {name}: give each its own \"node=\"");
+    }
     text
 }
 
@@ -141,6 +156,14 @@ web?2  there          3  2.0ms  16-0
         away["nodes"][1] = json!({ "name": "web2", "is_this": false, "state": "away", "away_seconds": 12, "place": "5-0",
             "lag": { "entries": 10_000, "milliseconds": 90_000, "is_more": true } });
         assert!(text(&away).ends_with("web2  away 12s  10000+  90s+  5-0\n"), "{}", text(&away));
+        let mut namesake = status();
+        namesake["nodes"][1]["name"] = "web\u{1b}1~3537af86".into();
+        let shown = text(&namesake);
+        let expected = "  16-0\nweb?1~3537af86: two nodes are called web?1: give each its own \"node=\"\n";
+        assert!(shown.ends_with(expected), "{shown}");
+        let mut gone = namesake.clone();
+        (gone["nodes"][1]["state"], gone["nodes"][1]["away_seconds"]) = ("away".into(), 12.into());
+        assert!(text(&gone).ends_with("  16-0\n"), "nobody knows whether it still runs: {}", text(&gone));
         let mut of_no_use = status();
         (of_no_use["fault"], of_no_use["heard_ago"]) = ("is full".into(), 20.into());
         let shown = text(&of_no_use);
@@ -159,7 +182,7 @@ web?2  there          3  2.0ms  16-0
         let shown = text(&new);
         assert!(shown.contains(": nothing was heard of it yet\n"), "{shown}");
         assert!(shown.ends_with("Which nodes there are is not known yet.\n"), "{shown}");
-        for status in [away, of_no_use, full, unused, new, Value::Null] {
+        for status in [away, namesake, gone, of_no_use, full, unused, new, Value::Null] {
             assert!(!is_well(&status), "{status}");
         }
     }

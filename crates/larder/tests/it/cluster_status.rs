@@ -171,6 +171,29 @@ fn a_command_says_whether_all_nodes_know_its_purge_and_a_dead_one_can_be_forgott
 }
 
 #[test]
+fn two_nodes_of_one_name_are_told_by_each() {
+    let redis = Redis::start(&[]);
+    let (first, second) = (start(&redis, "web1"), start(&redis, "web1"));
+    for site in [&first, &second] {
+        let says = |shown: &str| {
+            shown.lines().any(|line| {
+                line.starts_with("web1~") && line.ends_with(": two nodes are called web1: give each its own \"node=\"")
+            })
+        };
+        eventually("the two names", || says(&command(site, &[]).1));
+        assert_eq!(command(site, &[]).0, Some(2));
+    }
+    let renamed = told(&first)["node"].as_str().unwrap_or_default().to_owned();
+    assert!(renamed.starts_with("web1~") && told(&second)["node"] == "web1", "{renamed}");
+    // The first needs its restart, as the documentation says.
+    second.change_to(&HTTP.replace("{NODE}", "web2"));
+    eventually("the other name", || states(&told(&first)) == [(&*renamed, "there"), ("web2", "there")]);
+    let first = first.restart();
+    eventually("all to be well", || command(&first, &[]).0 == Some(0));
+    assert_eq!(states(&told(&first)), [("web1", "there"), ("web2", "there")]);
+}
+
+#[test]
 fn where_there_is_no_cluster_that_is_said() {
     let site = Setup::new().start("server { listen 127.0.0.1:{PORT}; return 200; }");
     let output = site.setup().larder_words(&["purge", "--all", "--everywhere"]);
