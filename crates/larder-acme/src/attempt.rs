@@ -249,7 +249,7 @@ impl Attempt<'_> {
     }
 
     async fn findings_now(&self, order: &mut instant_acme::Order) -> Vec<String> {
-        let mut findings = Vec::new();
+        let (mut findings, is_shared) = (Vec::new(), self.shared.peers().is_some());
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
             if authorization.refresh().await.is_err() {
@@ -257,7 +257,7 @@ impl Attempt<'_> {
             }
             let name = authorization.identifier().to_string();
             let failed = authorization.challenges.iter().filter_map(|it| Some((it, it.error.as_ref()?)));
-            findings.extend(failed.map(|(challenge, problem)| finding(&name, &challenge.r#type, problem)));
+            findings.extend(failed.map(|(challenge, problem)| finding(&name, &challenge.r#type, problem, is_shared)));
         }
         findings
     }

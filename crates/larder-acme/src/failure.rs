@@ -74,30 +74,34 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What the CA found when it tried the challenge `challenge` of `name`.
-pub(crate) fn finding(name: &str, challenge: &ChallengeType, problem: &Problem) -> String {
+/// What the CA found when it tried the challenge `challenge` of `name`; `is_shared`: it may have asked any host of the cluster.
+pub(crate) fn finding(name: &str, challenge: &ChallengeType, problem: &Problem, is_shared: bool) -> String {
     let host = if name.contains(':') { format!("[{name}]") } else { name.to_string() };
     let (place, port) = match challenge {
         ChallengeType::Http01 => (format!("http://{host}/.well-known/acme-challenge/..."), 80),
         _ => (format!("{host}:443"), 443),
     };
     let detail = said(problem);
+    let reach = match is_shared {
+        true => format!("port {port} of every host that {name} leads to must reach a larder of the cluster"),
+        false => format!("port {port} of this host must reach larder"),
+    };
+    let lead_to = if is_shared { "larders of the cluster alone" } else { "this host" };
     match kind(problem) {
-        "connection" => format!(
-            "the CA could not reach {place}: {detail}; port {port} of this host must reach larder, and {name} must \
-             lead to this host"
-        ),
+        "connection" if is_shared => format!("the CA could not reach {place}: {detail}; {reach}"),
+        "connection" => {
+            format!("the CA could not reach {place}: {detail}; {reach}, and {name} must lead to {lead_to}")
+        }
         "dns" => {
-            format!("the CA could not look up {name}: {detail}; its A and AAAA records must lead to this host")
+            format!("the CA could not look up {name}: {detail}; its A and AAAA records must lead to {lead_to}")
         }
         "unauthorized" | "incorrectResponse" => format!(
-            "the CA got another answer than larder's at {place}: {detail}; {name} must lead to this host, and nothing \
+            "the CA got another answer than larder's at {place}: {detail}; {name} must lead to {lead_to}, and nothing \
              before larder may answer there"
         ),
-        "tls" => format!(
-            "the CA could not speak TLS with {place}: {detail}; port {port} of this host must reach larder, and \
-             nothing before it may end TLS"
-        ),
+        "tls" => {
+            format!("the CA could not speak TLS with {place}: {detail}; {reach}, and nothing before it may end TLS")
+        }
         "caa" => format!("{}: {detail}{}", name, mend(problem)),
         _ => format!("the CA refuses {name}: {detail}"),
     }
@@ -148,7 +152,7 @@ fn mend(problem: &Problem) -> &'static str {
         "rejectedIdentifier" | "unsupportedIdentifier" => "; take that name out of the server, or to another CA",
         "invalidProfile" => "; the CA's directory lists the profiles it has",
         "caa" => "; a CAA record of the name forbids this CA: add the CA to it",
-        "dns" => "; the A and AAAA records of the name must lead to this host",
+        "dns" => "; the A and AAAA records of the name must lead to larder",
         "accountDoesNotExist" => "; a new account is made",
         _ => "",
     }
@@ -261,7 +265,39 @@ mod tests {
             ),
             ("example.org", ChallengeType::Http01, "new", "the CA refuses example.org: x (new)"),
         ] {
-            assert_eq!(finding(name, &challenge, &problem(kind, "x")), text);
+            assert_eq!(finding(name, &challenge, &problem(kind, "x"), false), text);
+        }
+    }
+
+    #[test]
+    fn where_hosts_share_a_finding_is_about_every_host_that_the_name_leads_to() {
+        for (challenge, kind, text) in [
+            (
+                ChallengeType::Http01,
+                "connection",
+                "the CA could not reach http://a.example/.well-known/acme-challenge/...: x (connection); port 80 of \
+                 every host that a.example leads to must reach a larder of the cluster",
+            ),
+            (
+                ChallengeType::Http01,
+                "dns",
+                "the CA could not look up a.example: x (dns); its A and AAAA records must lead to larders of the \
+                 cluster alone",
+            ),
+            (
+                ChallengeType::TlsAlpn01,
+                "unauthorized",
+                "the CA got another answer than larder's at a.example:443: x (unauthorized); a.example must lead to \
+                 larders of the cluster alone, and nothing before larder may answer there",
+            ),
+            (
+                ChallengeType::TlsAlpn01,
+                "tls",
+                "the CA could not speak TLS with a.example:443: x (tls); port 443 of every host that a.example leads \
+                 to must reach a larder of the cluster, and nothing before it may end TLS",
+            ),
+        ] {
+            assert_eq!(finding("a.example", &challenge, &problem(kind, "x"), true), text);
         }
     }
 

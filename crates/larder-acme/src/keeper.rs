@@ -77,7 +77,7 @@ impl Keeper {
         let mut window = None;
         let mut ask_at = Instant::now() + timing.first_ask_within.mul_f64(chance());
         loop {
-            if let Some(newer) = self.hosts.exchange(certificate).await {
+            if let Some(newer) = self.hosts.exchange(Some(certificate)).await {
                 return Some(newer);
             }
             let now = self.shared.now();

@@ -11,13 +11,15 @@ pub struct Timing {
     pub retry_first: Duration,
     /// The longest wait after a failure, unless the CA asks for more.
     pub retry_last: Duration,
-    /// How often the clock is looked at while waiting, since it may be set meanwhile.
+    /// How often the clock is looked at while waiting, since it may be set meanwhile; and with a valid certificate, what
+    /// other hosts have.
     pub look_every: Duration,
     /// Within this time after the start the CA is first asked when it wants a certificate to be renewed.
     pub first_ask_within: Duration,
     /// How often it is asked again when it does not say.
     pub ask_every: Duration,
-    /// How often it is looked whether another host has got a certificate that it orders.
+    /// How often it is looked whether another host has got a certificate that it orders; five times as long while this one
+    /// waits after a failure and has no valid one.
     pub peers_every: Duration,
     /// How often the right to order is kept.
     pub keep_every: Duration,

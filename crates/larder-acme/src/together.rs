@@ -117,21 +117,28 @@ impl Hosts {
     /// other hosts.
     pub(crate) async fn newer_comes(&self, current: Option<&Certificate>) -> Certificate {
         loop {
-            sleep(self.shared.timing.look_every).await;
-            let Some(peers) = self.shared.peers() else { continue };
-            let Ok(found) = peers.look(self.name()).await else { continue };
-            if let Some(newer) = self.newer(&found, current) {
+            sleep(self.look_every(current)).await;
+            if let Some(newer) = self.exchange(current).await {
                 return newer;
             }
         }
     }
 
+    /// How often a host looks for what others have: visitors wait for one that has no valid certificate.
+    fn look_every(&self, current: Option<&Certificate>) -> Duration {
+        let timing = &self.shared.timing;
+        let is_valid = current.is_some_and(|current| current.validity().not_after > self.shared.now());
+        if is_valid { timing.look_every } else { timing.look_every.min(timing.peers_every * LOOKS_WITHOUT) }
+    }
+
     /// Gives the others what this host has, or takes what is newer.
-    pub(crate) async fn exchange(&self, current: &Certificate) -> Option<Certificate> {
+    pub(crate) async fn exchange(&self, current: Option<&Certificate>) -> Option<Certificate> {
         let peers = self.shared.peers()?;
         let found = peers.look(self.name()).await.ok()?;
-        let newer = self.newer(&found, Some(current));
-        if newer.is_none() && found.certificate.as_deref() != Some(&current.file_text()) {
+        let newer = self.newer(&found, current);
+        if let Some(current) = current.filter(|_| newer.is_none())
+            && found.certificate.as_deref() != Some(&current.file_text())
+        {
             // Whoever orders tells it: nothing is lost if it is not told now.
             let _ = self.put(&*peers, current).await;
         }
@@ -223,6 +230,8 @@ pub(crate) async fn lost(right: Option<&dyn Right>, every: Duration) {
     }
 }
 
+/// After how many times `peers_every` a host looks that has no valid certificate, however long it is to leave the CA alone.
+const LOOKS_WITHOUT: u32 = 5;
 /// A certificate from further in the future was made by nobody's right clock.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(600);
 /// How long a failure of another host is waited for at most: as long as a CA may have it wait.

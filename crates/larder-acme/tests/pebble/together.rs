@@ -189,6 +189,51 @@ fn a_copy_that_is_worse_takes_the_place_of_no_good_certificate() {
 }
 
 #[test]
+fn a_host_without_a_certificate_takes_one_soon_while_it_leaves_the_ca_alone() {
+    let together = Arc::<Together>::default();
+    let first = host(&together);
+    let ca = first.start_ca();
+    let orders = [order(&["example.org"], Challenge::Http01)];
+    let mut running = first.spawn(&orders);
+    let issued = running.certificate(1);
+    running.stop();
+    let certificate = together.found.lock().unwrap().certificate.take();
+    drop(ca);
+    let mut second = host(&together);
+    second.account.directory.clone_from(&first.account.directory);
+    let hour = Duration::from_secs(3600);
+    (second.timing.look_every, second.timing.retry_first, second.timing.retry_last) = (hour, hour, hour);
+    let mut running = second.spawn(&orders);
+    running.line("it has no certificate yet; next try in 60 min");
+    together.found.lock().unwrap().certificate = certificate;
+    let taken = running.certificate(1);
+    assert_eq!((taken.chain, taken.key), (issued.chain, issued.key));
+    running.stop();
+}
+
+#[test]
+fn a_host_that_waits_after_a_failed_renewal_gives_the_others_what_it_has() {
+    let together = Arc::<Together>::default();
+    let mut host = host(&together);
+    host.account.profile = Some("default".into());
+    let ca = host.start_ca();
+    let orders = [order(&["example.org"], Challenge::Http01)];
+    let mut running = host.spawn(&orders);
+    running.certificate(1);
+    running.stop();
+    drop(ca);
+    let hour = Duration::from_secs(3600);
+    (host.timing.retry_first, host.timing.retry_last) = (hour, hour);
+    host.ahead_seconds.store(65 * 24 * 3600, Ordering::Relaxed);
+    let mut running = host.spawn(&orders);
+    running.line("its certificate is valid until ");
+    let kept = together.found.lock().unwrap().certificate.take();
+    running.wait_until("it there again", || together.found.lock().unwrap().certificate == kept);
+    running.stop();
+    assert!(kept.is_some());
+}
+
+#[test]
 fn what_failed_at_one_host_no_other_tries_at_once() {
     let together = Arc::<Together>::default();
     let host = host(&together);
