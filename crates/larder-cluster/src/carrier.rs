@@ -10,6 +10,10 @@ pub trait Carrier: Send + Sync {
     /// zone that is not there has nothing to purge. True if it stays in a list that pages are tested by.
     fn carry_out(&self, zone: &str, words: &str, ago: Duration) -> bool;
 
+    /// Notes for people what [`carry_out`](Self::carry_out) did, and the node that wished it if that says who it is. Not called
+    /// while this node is behind. All three come from outside, with any text.
+    fn tell(&self, zone: &str, words: &str, node: Option<&str>);
+
     /// Makes everything stale that was stored until now: nobody knows what was purged meanwhile.
     fn count_as_stale(&self);
 
@@ -28,6 +32,8 @@ pub trait Carrier: Send + Sync {
 /// How much a line matters, in nginx's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// Of use to who asks what happened.
+    Info,
     /// Worth knowing.
     Notice,
     /// Something is wrong, and nobody gets a wrong page by it.

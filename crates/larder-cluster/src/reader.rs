@@ -48,6 +48,8 @@ struct Reader<'s> {
     looked: Option<u64>,
     /// How many entries were carried out on it.
     carried: u64,
+    /// How many of them no line of the log tells of.
+    untold: u64,
     is_caught_up: bool,
     /// Whether the server has this node's word from this connection.
     has_beaten: bool,
@@ -82,6 +84,8 @@ struct Entry<'v> {
     process: &'v str,
     zone: Option<&'v str>,
     words: &'v str,
+    /// What the node calls itself that wished it; older larders do not say.
+    node: Option<&'v str>,
 }
 
 /// Why the place where a node had read to is worth nothing.
@@ -102,6 +106,7 @@ impl<'s> Reader<'s> {
             recent,
             looked: None,
             carried: 0,
+            untold: 0,
             is_caught_up: false,
             has_beaten: false,
             noted: None,
@@ -139,12 +144,15 @@ impl<'s> Reader<'s> {
                 }
                 None if self.is_caught_up => {
                     *pause = PAUSE_MIN;
+                    let untold = std::mem::take(&mut self.untold);
                     if let Some((fault, time)) = self.shared.contact.heard(asked_at) {
                         self.shared.try_now();
                         let carried = self.carried;
                         let fact = format!("is back after {} s, and {carried} purges are caught up", time.as_secs());
                         let level = if matches!(fault, Fault::Unreachable(_)) { Level::Notice } else { Level::Warn };
                         self.shared.say(level, fact);
+                    } else if untold > 0 {
+                        self.shared.say(Level::Info, format!("had {untold} purges, and they are caught up"));
                     }
                     self.rest();
                 }
@@ -227,9 +235,10 @@ impl<'s> Reader<'s> {
         self.see_written(beat, noted, &node)?;
         self.meet_namesake(beat, &node);
         let entries = entries_of(read)?;
+        let is_behind = !self.is_caught_up || entries.len() >= self.portion.count();
         // Also if others are missing: what goes is gone then, and not only stale.
         for entry in &entries {
-            self.carry_out(entry)?;
+            self.carry_out(entry, is_behind)?;
         }
         if text(epoch) != Some(&place.epoch) {
             return Ok(Some(Lost::Another));
@@ -313,17 +322,23 @@ impl<'s> Reader<'s> {
         self.news = Some(Instant::now());
     }
 
-    fn carry_out(&mut self, entry: &Entry<'_>) -> Result<(), Fault> {
+    /// A node that is behind is told of very many at once: the log gets their number.
+    fn carry_out(&mut self, entry: &Entry<'_>, is_behind: bool) -> Result<(), Fault> {
         // What this process wished, it has carried out before; what one before it wished may have been lost with a crash.
         let Some(zone) = entry.zone.filter(|_| entry.process != self.shared.process) else { return Ok(()) };
         self.carried += 1;
+        self.untold += u64::from(is_behind);
         self.shared.carried.fetch_add(1, Ordering::Relaxed);
         if self.behind.covered.get(zone).is_some_and(|last| entry.id <= *last) {
             return Ok(());
         }
         let ago = Duration::from_millis(self.now.saturating_sub(entry.id.ms));
         let words = if entry.words.len() <= WORDS_BYTES_MAX { entry.words } else { TOO_LONG };
-        if !self.shared.carrier.carry_out(zone, words, ago) {
+        let is_listed = self.shared.carrier.carry_out(zone, words, ago);
+        if !is_behind {
+            self.shared.carrier.tell(zone, words, entry.node);
+        }
+        if !is_listed {
             return Ok(());
         }
         let listed = self.behind.listed.entry(zone.to_owned()).or_default();
@@ -422,7 +437,7 @@ fn entries_of(value: &Value) -> Result<Vec<Entry<'_>>, Fault> {
 /// An entry; one that is not ours purges nothing, as it names no zone.
 fn entry_of(value: &Value) -> Option<Entry<'_>> {
     let [id, fields] = items(value) else { return None };
-    let mut entry = Entry { id: text(id)?.parse().ok()?, process: "", zone: None, words: "" };
+    let mut entry = Entry { id: text(id)?.parse().ok()?, process: "", zone: None, words: "", node: None };
     for pair in items(fields).chunks_exact(2) {
         let [name, value] = pair else { continue };
         let Some(value) = text(value) else { continue };
@@ -430,6 +445,7 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
             Some("i") => entry.process = value,
             Some("z") => entry.zone = Some(value),
             Some("w") => entry.words = value,
+            Some("n") => entry.node = Some(value),
             Some(_) | None => {}
         }
     }
@@ -474,7 +490,7 @@ mod tests {
         let fields = |words: &[&str]| list(&words.iter().map(|text| word(text)).collect::<Vec<_>>());
         let entry = |id: &str, words: &[&str]| list(&[word(id), fields(words)]);
         let entries = list(&[
-            entry("1-0", &["i", "p", "z", "pages", "w", "purge hard all"]),
+            entry("1-0", &["i", "p", "z", "pages", "w", "purge hard all", "n", "web1"]),
             entry("1-1", &["i", "p"]),
             entry("2-0", &["colour", "red", "odd"]),
             list(&[word("3-0"), list(&[word("z"), Value::BulkString(vec![0xff]), Value::Int(1), Value::Nil])]),
@@ -486,6 +502,7 @@ mod tests {
             seen,
             [(1, "p", Some("pages"), "purge hard all"), (1, "p", None, ""), (2, "", None, ""), (3, "", None, "")]
         );
+        assert_eq!(entries.iter().map(|entry| entry.node).collect::<Vec<_>>(), [Some("web1"), None, None, None]);
         assert!(entries_of(&Value::Nil).is_ok_and(|entries| entries.is_empty()));
         for odd in [
             Value::Int(1),

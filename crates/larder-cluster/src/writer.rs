@@ -125,6 +125,7 @@ impl Writer<'_> {
 
     fn send(&mut self, unsent: &[Unsent]) -> Result<Vec<EntryId>, Fault> {
         let keys = &self.shared.keys;
+        let node = self.shared.node.lock().clone();
         let mut commands = redis::pipe();
         commands.cmd("MULTI");
         // So that no entry is in a log that has no name.
@@ -132,6 +133,7 @@ impl Writer<'_> {
         for unsent in unsent {
             let add = commands.cmd("XADD").arg(&keys.log).arg("MAXLEN").arg("~").arg(LOG_ENTRIES).arg("*");
             add.arg("i").arg(&self.shared.process).arg("z").arg(&unsent.zone).arg("w").arg(&unsent.words);
+            add.arg("n").arg(&node);
         }
         commands.cmd("EXEC");
         let answers = self.ask(&commands)?;

@@ -19,6 +19,7 @@ use self::reached::Reached;
 use crate::bans;
 use crate::clock;
 use crate::log::main::MainLog;
+use crate::purges::said;
 
 mod reached;
 
@@ -203,6 +204,13 @@ impl Carrier for Zones {
         zone.carry_out(words, |regex| bans::pattern(regex).ok(), made_at, now)
     }
 
+    fn tell(&self, zone: &str, words: &str, node: Option<&str>) {
+        let log = self.log.lock();
+        if log.wants(LogLevel::Info) && self.by_name.read().contains_key(zone) {
+            log.write(LogLevel::Info, format_args!("cluster: {}", said::line_by_node(zone, words, node)));
+        }
+    }
+
     fn count_as_stale(&self) {
         let zones: Vec<_> = self.by_name.read().values().cloned().collect();
         zones.iter().for_each(make_stale);
@@ -245,6 +253,7 @@ impl Carrier for Zones {
 /// How much a line of the cluster matters, as the log says it.
 pub fn log_level(level: Level) -> LogLevel {
     match level {
+        Level::Info => LogLevel::Info,
         Level::Notice => LogLevel::Notice,
         Level::Warn => LogLevel::Warn,
         Level::Error => LogLevel::Error,

@@ -42,6 +42,8 @@ impl Carrier for Nobody {
         false
     }
 
+    fn tell(&self, _: &str, _: &str, _: Option<&str>) {}
+
     fn count_as_stale(&self) {}
 
     fn keep(&self, _: &Place) -> bool {

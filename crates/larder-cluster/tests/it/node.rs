@@ -19,6 +19,8 @@ pub struct Notes {
 pub struct Seen {
     /// Purges of others, as `ZONE: WORDS`.
     pub purges: Vec<String>,
+    /// Those that people are told of, as `NODE: ZONE: WORDS`.
+    pub told: Vec<String>,
     /// How long ago each was said.
     pub ages: Vec<Duration>,
     /// How often everything became stale.
@@ -53,6 +55,10 @@ impl Carrier for Notes {
             seen.ages.push(ago);
         });
         words.contains(" url ")
+    }
+
+    fn tell(&self, zone: &str, words: &str, node: Option<&str>) {
+        self.add(|seen| seen.told.push(format!("{}: {zone}: {words}", node.unwrap_or("-"))));
     }
 
     fn count_as_stale(&self) {

@@ -25,6 +25,31 @@ fn a_purge_is_known_everywhere_and_not_carried_out_by_who_wished_it() {
 }
 
 #[test]
+fn people_are_told_who_purged_but_for_very_many_that_were_missed_only_how_many() {
+    let redis = Redis::start(&[]);
+    let [here, other] = ["here", "other"].map(|name| Node::start(&redis, name).settled());
+    assert!(here.purge("purge hard key /").is_everywhere());
+    assert_eq!(other.seen().told, ["here: pages: purge hard key /"]);
+    assert!(here.seen().told.is_empty(), "a purge of its own");
+    // One of an older larder.
+    redis.ask(&["XADD", LOG, "*", "i", "old", "z", "pages", "w", "purge hard all"]);
+    other.until(|seen| seen.told.get(1).is_some_and(|told| told == "-: pages: purge hard all"));
+    let place = other.cluster.place();
+    drop(other);
+    for number in 0..2500 {
+        here.cluster.push("pages", &format!("purge hard key /{number}"));
+    }
+    here.until_known("purge hard all");
+    let back = Node::start_with(settings(&redis, "other"), place, None).settled();
+    let line = back.until_said("they are caught up");
+    assert!(line.starts_with("Info cluster: redis://") && line.contains(" had 2501 purges, and they "), "{line}");
+    let seen = back.seen();
+    assert_eq!((seen.purges.len(), seen.told.len()), (2501, 0));
+    assert!(here.purge("purge hard key /last").is_everywhere());
+    assert_eq!(back.seen().told, ["here: pages: purge hard key /last"]);
+}
+
+#[test]
 fn a_node_that_leaves_is_not_named_any_more() {
     let redis = Redis::start(&[]);
     let here = Node::start(&redis, "here").settled();

@@ -19,6 +19,11 @@ impl MainLog {
         *self.0.lock() = log;
     }
 
+    /// Whether lines of this level are written. Ask before making an expensive message.
+    pub fn wants(&self, level: LogLevel) -> bool {
+        self.0.lock().as_ref().is_some_and(|log| log.wants(level))
+    }
+
     /// Writes a line.
     pub fn write(&self, level: LogLevel, message: impl fmt::Display) {
         if let Some(log) = &*self.0.lock() {

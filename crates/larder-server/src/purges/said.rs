@@ -51,6 +51,53 @@ fn line_by(by: &str, said: &str, done: &Done) -> String {
     }
 }
 
+/// The line about what another node of the cluster has purged or banned, by the words that are shared. Everything but the zone
+/// may have been written by anybody who can write to the server.
+pub fn line_by_node(zone: &str, words: &str, node: Option<&str>) -> String {
+    let by = node.map_or_else(
+        || "another node".to_owned(),
+        |node| format!("the node {}", Shown(node.as_bytes()).cut(NODE_BYTES_MAX)),
+    );
+    let start = words.get(..words.floor_char_boundary(SAID_BYTES_MAX)).unwrap_or_default();
+    let (deed, what) = of_shared(start);
+    let mut said = shortened([Shown(what.as_bytes())]);
+    if start.len() < words.len() && !said.ends_with("...") {
+        said.push_str("...");
+    }
+    format!("{deed} by {by}, zone {zone}: {said}")
+}
+
+/// What words that are shared mean, and whether that is a purge or a ban.
+fn of_shared(words: &str) -> (&'static str, String) {
+    let Some((how, what)) = words.strip_prefix("purge ").and_then(|words| words.split_once(' ')) else {
+        return ("banned", words.to_owned());
+    };
+    let (kind, operands) = what.split_once(' ').unwrap_or((what, ""));
+    let operands: Vec<&str> = operands.split(' ').collect();
+    let text = match (kind, &operands[..]) {
+        ("host", [host]) => format!("the host {host}"),
+        ("prefix", [start]) => format!("keys that begin with {start}"),
+        // First the fields that have them.
+        ("tag", [_, tags @ ..]) => format!("tags {}", tags.join(" ")),
+        ("url", [host, relation, uri]) => {
+            let host = if *host == "*" { "any host".to_owned() } else { format!("the host {host}") };
+            let urls = match *relation {
+                "is" => "URL",
+                "begins" => "URLs that begin with",
+                "like" => "URLs like",
+                _ => "URLs ~",
+            };
+            format!("on {host} {urls} {uri}")
+        }
+        // "all" and keys, and what cannot be read.
+        _ => what.to_owned(),
+    };
+    ("purged", if how == "soft" { format!("{text}, softly") } else { text })
+}
+
+/// How long the name of a node may be in a line: larder's own are shorter.
+const NODE_BYTES_MAX: usize = 100;
+
 struct Words<'a>(&'a Order);
 
 impl Display for Words<'_> {
@@ -101,6 +148,29 @@ mod tests {
         ] {
             assert_eq!(of_orders(&orders), expected);
         }
+        for (words, node, expected) in [
+            ("purge hard all", Some("web1"), "purged by the node web1, zone pages: all"),
+            ("purge hard key a%20b", None, "purged by another node, zone pages: key a%20b"),
+            ("purge soft tag xkey,Tags news a", Some("b"), "purged by the node b, zone pages: tags news a, softly"),
+            ("purge hard prefix a", Some("b"), "purged by the node b, zone pages: keys that begin with a"),
+            ("purge hard host a.b", Some("b"), "purged by the node b, zone pages: the host a.b"),
+            ("purge hard url * ~ ^/a", Some("b"), "purged by the node b, zone pages: on any host URLs ~ ^/a"),
+            ("purge hard url a.b is /a", Some("b"), "purged by the node b, zone pages: on the host a.b URL /a"),
+            ("purge hard url a.b", Some("b"), "purged by the node b, zone pages: url a.b"),
+            ("purge", Some("b"), "banned by the node b, zone pages: purge"),
+            (
+                "obj.age > 1h\n[alert] \u{9b}31m",
+                Some("a\r\n\u{1b}c"),
+                r"banned by the node a\r\n\x1bc, zone pages: obj.age > 1h\n[alert] \xc2\x9b31m",
+            ),
+        ] {
+            assert_eq!(line_by_node("pages", words, node), expected);
+        }
+        let long = "\u{e9}".repeat(100_000);
+        let cut = line_by_node("pages", &long, Some(&long));
+        assert!(cut.len() < 900 && cut.ends_with("..."), "{cut}");
+        let tags = line_by_node("pages", &format!("purge hard tag x {}", "a ".repeat(1000)), None);
+        assert!(tags.starts_with("purged by another node, zone pages: tags a a ") && tags.ends_with(" a..."), "{tags}");
         let done = Done { pages: 1, ..Done::default() };
         assert_eq!(line("page /a", &done), "purged: page /a: 1 page");
         assert_eq!(line("a", &Done { banned: vec!["a".to_owned()], ..done }), "banned: a");

@@ -155,6 +155,38 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
 }
 
 #[test]
+fn the_log_says_what_was_purged_for_which_node() {
+    let cluster = Cluster::new(&[]);
+    let (here, other) = (cluster.start("web1"), cluster.start("web2"));
+    assert_eq!(here.ask("PURGEKEYS", "/a", "xkey-softpurge: news\r\n").status, 200);
+    assert_eq!(here.ask("BAN", "/a", "X-Ban: obj.http.X-Kind == shoe\r\n").status, 200);
+    for line in [
+        "[info] ",
+        "cluster: purged by the node web1, zone pages: tags news, softly\n",
+        "cluster: banned by the node web1, zone pages: obj.http.X-Kind == shoe\n",
+    ] {
+        other.wait_for_log(line);
+    }
+    // What anybody may have written who can write to the Redis.
+    cluster.redis.ask(&[
+        "XADD",
+        "larder:{shop}:log",
+        "*",
+        "z",
+        "pages",
+        "w",
+        "obj.status == 1\n2026 [alert]",
+        "n",
+        "web\u{1b}[31m",
+    ]);
+    other.wait_for_log(r"cluster: banned by the node web\x1b[31m, zone pages: obj.status == 1\n2026 [alert]");
+    cluster.redis.ask(&["XADD", "larder:{shop}:log", "*", "z", "none", "w", "purge hard all", "n", "web9"]);
+    assert!(text(&here.ask("PURGE", "/last", "")).ends_with("Known on 2 of 2 nodes\n"));
+    assert_eq!(here.count_in_log("by the node web1"), 0, "{}", here.server().error_log());
+    assert_eq!(other.count_in_log("by the node web9"), 0, "it has no such zone");
+}
+
+#[test]
 fn how_a_node_is_is_told_by_status_metrics_and_alarms() {
     let mut cluster = Cluster::new(&[]);
     let counted = HTTP.replace(
