@@ -217,7 +217,14 @@ fn follow(zone: &Zone, event: &DiskEvent) {
             zone.tell_purge_as(&Selection::All, How::Hard, &[]);
             zone.clear_memory();
         }
-        DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
+        DiskEvent::Emptied { is_in_place, .. } => {
+            // The other folders of a zone keep their pages.
+            if *is_in_place && zone.shelves().iter().count() == 1 {
+                zone.tell_purge_as(&Selection::All, How::Hard, &[]);
+            }
+            zone.clear_memory();
+        }
+        DiskEvent::Cleared { .. } => zone.clear_memory(),
         DiskEvent::Deleted { keys, .. } => {
             zone.forget_all(|key| keys.has(key));
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::{CWD, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 /// What a disk shelf does with a file system. Paths are absolute; a shelf stays in its own folder.
@@ -84,10 +84,23 @@ pub trait OpenFile: Send + Sync {
 pub struct Stamp {
     /// The file system it is on.
     pub device: u64,
+    /// The mount by which it is reached; the kernel says it from Linux 5.8 on.
+    pub mount: Option<u64>,
     /// The inode of the folder; a new folder of the same name has another one.
     pub inode: u64,
     /// Seconds and nanoseconds since 1970, as exact as the file system.
     pub changed_at: (i64, i64),
+}
+
+impl Stamp {
+    /// Whether nothing was mounted or unmounted between the two, which may be of a folder and of one above it.
+    pub fn is_in_place_of(&self, before: &Self) -> bool {
+        match (self.mount, before.mount) {
+            // A folder in the same mount may be another device, as a subvolume of btrfs.
+            (Some(mount), Some(before)) => mount == before,
+            (None, _) | (_, None) => self.device == before.device,
+        }
+    }
 }
 
 /// An entry of a folder.
@@ -176,7 +189,9 @@ impl Files for RealFiles {
     fn stamp(&self, dir: &Path) -> io::Result<Option<Stamp>> {
         let folder = std::fs::metadata(dir)?;
         let changed_at = (folder.mtime(), folder.mtime_nsec());
-        Ok(Some(Stamp { device: folder.dev(), inode: folder.ino(), changed_at }))
+        let mount = rustix::fs::statx(CWD, dir, AtFlags::empty(), StatxFlags::MNT_ID).ok();
+        let mount = mount.filter(|stat| stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).map(|stat| stat.stx_mnt_id);
+        Ok(Some(Stamp { device: folder.dev(), mount, inode: folder.ino(), changed_at }))
     }
 
     fn lock(&self, path: &Path, create: bool) -> io::Result<Option<Box<dyn Send + Sync>>> {

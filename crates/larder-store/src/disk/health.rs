@@ -85,6 +85,8 @@ pub enum DiskEvent {
     Emptied {
         /// The folder.
         dir: PathBuf,
+        /// Whether it is known that nothing was mounted over it or unmounted.
+        is_in_place: bool,
     },
     /// Somebody deleted segments: the pages in them are no longer found.
     Deleted {
@@ -141,7 +143,7 @@ impl fmt::Display for DiskEvent {
             Self::Recovered { dir } => write!(f, "cache {} works again", dir.display()),
             Self::Clearing { dir } => write!(f, "cache {} is being cleared, as a file in it asks", dir.display()),
             Self::Cleared { dir } => write!(f, "cache {} was cleared", dir.display()),
-            Self::Emptied { dir } => write!(
+            Self::Emptied { dir, .. } => write!(
                 f,
                 "cache {} was emptied by hand; its pages are dropped, from memory too, and it begins anew",
                 dir.display()

@@ -155,6 +155,36 @@ fn what_is_purged_in_any_way_is_gone_on_the_others() {
 }
 
 #[test]
+fn a_folder_that_is_emptied_by_hand_empties_the_zone_of_all_unless_it_is_one_of_several() {
+    let placed = HTTP.replace(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;",
+        "proxy_cache_path {DIR}/pages keys_zone=one:1m max_size=1g; proxy_cache_path {DIR}/two keys_zone=two:1m max_size=1g;
+         larder_placement pages hash one two;",
+    );
+    for (http, is_told) in [(HTTP, true), (&*placed, false)] {
+        let cluster = Cluster::new(&[]);
+        let (here, other) = (cluster.setup("web1").start(http), cluster.setup("web2").start(http));
+        for site in [&here, &other] {
+            until_open(site, if is_told { 0 } else { 1 });
+            fill(site, &["/a"]);
+        }
+        for entry in std::fs::read_dir(here.setup().path("pages")).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        here.wait_for_log("was emptied by hand");
+        assert!(text(&here.ask("PURGE", "/other", "")).ends_with("Known on 2 of 2 nodes\n"));
+        match is_told {
+            true => [&here, &other].iter().for_each(|site| is_gone(site, "/a", "it was emptied")),
+            // Here it may be in the other folder.
+            false => is_there(&other, "/a", "nothing was told"),
+        }
+        let lines = |site: &Site| site.count_in_log(", zone pages: all\n");
+        assert_eq!((lines(&here), lines(&other)), (0, usize::from(is_told)));
+        assert_eq!(other.count_in_log("was emptied by hand"), 0);
+    }
+}
+
+#[test]
 fn the_log_says_what_was_purged_for_which_node() {
     let cluster = Cluster::new(&[]);
     let (here, other) = (cluster.start("web1"), cluster.start("web2"));

@@ -83,6 +83,7 @@ impl Writer {
         let was = shared.health.state();
         match self.try_open() {
             Ok((records, segments)) => {
+                self.note_home();
                 shared.health.set(DiskState::Serving);
                 shared.health.recover();
                 shared.health.say(DiskEvent::Opened { dir: shared.dir.clone(), records, segments });

@@ -20,6 +20,8 @@ use crate::disk::segment::{Segment, sequence_in};
 #[derive(Default)]
 pub(super) struct Seen {
     stamp: Option<Stamp>,
+    /// The folder when it was last seen to be this shelf.
+    home: Option<Stamp>,
     /// At how many more looks the folder has to be listed.
     listings_due: u32,
     /// When it was last listed, in seconds.
@@ -45,7 +47,7 @@ impl Writer {
         if stamp.is_some() && stamp != self.seen.stamp {
             self.seen.listings_due = LISTINGS_AFTER_CHANGE;
         }
-        let before = std::mem::replace(&mut self.seen.stamp, stamp);
+        self.seen.stamp = stamp;
         let now = shared.units.now();
         if self.seen.listings_due == 0 && now.abs_diff(self.seen.listed_at) < LISTING_SECONDS {
             return;
@@ -56,8 +58,6 @@ impl Writer {
         // Without this file, another process would find no lock, and segments that it does not know.
         if self.is_deleted(&shared.dir.join(SHELF_FILE)) {
             self.is_folder_gone = true;
-            // Another disk was mounted over it, or it was unmounted: that is no purge.
-            self.is_unmounted = before.zip(stamp).is_some_and(|(before, now)| before.device != now.device);
             return;
         }
         let named: HashSet<u64> = listed.iter().filter_map(|listed| sequence_in(listed.name.to_str()?)).collect();
@@ -65,11 +65,20 @@ impl Writer {
         // Checked by its name too, because a listing of a network file system may be incomplete.
         let is_deleted = |segment: &&Arc<Segment>| !named.contains(&segment.sequence) && self.is_deleted(&segment.path);
         let deleted: Vec<_> = all.iter().filter(is_deleted).cloned().collect();
-        if deleted.len() == all.len() {
-            self.is_folder_gone = !deleted.is_empty();
-        } else if !deleted.is_empty() {
+        if !all.is_empty() && deleted.len() == all.len() {
+            // Perhaps it is another shelf's folder: that of a disk which was mounted over it.
+            self.is_folder_gone = true;
+            return;
+        }
+        self.seen.home = stamp.or(self.seen.home);
+        if !deleted.is_empty() {
             self.drop_deleted(&deleted);
         }
+    }
+
+    /// Notes where the folder is, which has just been opened.
+    pub(super) fn note_home(&mut self) {
+        self.seen.home = self.shared.files.stamp(&self.shared.dir).ok().flatten();
     }
 
     /// Drops segments whose files were deleted (open ones could still be read), and reports the keys of their pages.
@@ -103,7 +112,6 @@ impl Writer {
     /// with them. So pages that are stored after that stay, and none before it.
     pub(super) fn begin_anew(&mut self) {
         self.is_folder_gone = false;
-        let is_unmounted = std::mem::take(&mut self.is_unmounted);
         let shared = Arc::clone(&self.shared);
         if shared.health.state() == DiskState::Stopped {
             return;
@@ -117,13 +125,29 @@ impl Writer {
         shared.forget();
         self.done_with_all();
         self.forget_bans();
-        self.seen = Seen::default();
-        let dir = shared.dir.clone();
-        shared.health.say(match is_unmounted {
-            true => DiskEvent::Afresh { dir, reason: "another file system is in the place of its own".to_owned() },
-            false => DiskEvent::Emptied { dir },
-        });
+        let home = std::mem::take(&mut self.seen).home;
+        shared.health.say(self.what_happened(home));
         self.open_shelf();
+    }
+
+    /// What became of a folder that was a shelf at `home`. Another disk that was mounted over it, or its own that was unmounted, is
+    /// no purge.
+    fn what_happened(&self, home: Option<Stamp>) -> DiskEvent {
+        let (files, dir) = (&self.shared.files, &self.shared.dir);
+        let mut found = dir.ancestors().map(|dir| files.stamp(dir)).enumerate();
+        // A folder that is gone may have been behind a link, or on a disk that was mounted above it.
+        let is_there =
+            |stamp: &io::Result<_>| !stamp.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let found = found.find(|(_, stamp)| is_there(stamp));
+        let (is_itself, now) = found.map_or((false, None), |(above, stamp)| (above == 0, stamp.ok().flatten()));
+        let is_in_place = home.zip(now).map(|(home, now)| now.is_in_place_of(&home));
+        let dir = dir.clone();
+        match is_in_place {
+            Some(false) if is_itself => {
+                DiskEvent::Afresh { dir, reason: "another file system is in the place of its own".to_owned() }
+            }
+            is_in_place => DiskEvent::Emptied { dir, is_in_place: is_in_place == Some(true) },
+        }
     }
 }
 

@@ -138,9 +138,8 @@ pub(in crate::disk) struct Writer {
     next_look: u64,
     /// What was last seen of the folder.
     seen: Seen,
-    /// The folder is gone, or is no shelf any more. Then: because its file system was unmounted.
+    /// The folder is gone, or is no shelf any more.
     is_folder_gone: bool,
-    is_unmounted: bool,
     /// Whether owed pages are being written: the last one found a segment, or none was tried.
     is_paying: bool,
     /// What [`note::DEBT_FILE`] says about that.
@@ -197,7 +196,6 @@ impl Writer {
             next_look: 0,
             seen: Seen::default(),
             is_folder_gone: false,
-            is_unmounted: false,
             is_paying: true,
             noted: None,
             packing: None,
