@@ -16,7 +16,7 @@
 //!
 //! | key       | type   | what                                                                        |
 //! | --------- | ------ | --------------------------------------------------------------------------- |
-//! | `log`     | stream | the purges: zone `z`, words `w`, and who wished them: process `i`, node `n` (older larders write none) |
+//! | `log`     | stream | the purges: zone `z`, words `w`, and who wished them in `i`: the process, and what its node is called |
 //! | `epoch`   | string | a random word. Another one means another server, or one that was emptied    |
 //! | `nodes`   | hash   | each node, when it was there last, in milliseconds of the server, and its place then |
 //! | `page:ZONE:HASH` | string | a page that all share, as long as it may be used; empty for one that cannot be shared |

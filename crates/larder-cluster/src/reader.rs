@@ -442,10 +442,13 @@ fn entry_of(value: &Value) -> Option<Entry<'_>> {
         let [name, value] = pair else { continue };
         let Some(value) = text(value) else { continue };
         match text(name) {
-            Some("i") => entry.process = value,
+            Some("i") => {
+                let (process, node) =
+                    value.split_once(' ').map_or((value, None), |(process, node)| (process, Some(node)));
+                (entry.process, entry.node) = (process, node);
+            }
             Some("z") => entry.zone = Some(value),
             Some("w") => entry.words = value,
-            Some("n") => entry.node = Some(value),
             Some(_) | None => {}
         }
     }
@@ -490,7 +493,7 @@ mod tests {
         let fields = |words: &[&str]| list(&words.iter().map(|text| word(text)).collect::<Vec<_>>());
         let entry = |id: &str, words: &[&str]| list(&[word(id), fields(words)]);
         let entries = list(&[
-            entry("1-0", &["i", "p", "z", "pages", "w", "purge hard all", "n", "web1"]),
+            entry("1-0", &["i", "p web1", "z", "pages", "w", "purge hard all"]),
             entry("1-1", &["i", "p"]),
             entry("2-0", &["colour", "red", "odd"]),
             list(&[word("3-0"), list(&[word("z"), Value::BulkString(vec![0xff]), Value::Int(1), Value::Nil])]),

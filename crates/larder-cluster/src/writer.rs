@@ -125,15 +125,14 @@ impl Writer<'_> {
 
     fn send(&mut self, unsent: &[Unsent]) -> Result<Vec<EntryId>, Fault> {
         let keys = &self.shared.keys;
-        let node = self.shared.node.lock().clone();
+        let wished_by = format!("{} {}", self.shared.process, self.shared.node.lock());
         let mut commands = redis::pipe();
         commands.cmd("MULTI");
         // So that no entry is in a log that has no name.
         commands.cmd("SET").arg(&keys.epoch).arg(random_word()).arg("NX");
         for unsent in unsent {
             let add = commands.cmd("XADD").arg(&keys.log).arg("MAXLEN").arg("~").arg(LOG_ENTRIES).arg("*");
-            add.arg("i").arg(&self.shared.process).arg("z").arg(&unsent.zone).arg("w").arg(&unsent.words);
-            add.arg("n").arg(&node);
+            add.arg("i").arg(&wished_by).arg("z").arg(&unsent.zone).arg("w").arg(&unsent.words);
         }
         commands.cmd("EXEC");
         let answers = self.ask(&commands)?;

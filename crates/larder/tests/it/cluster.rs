@@ -202,15 +202,15 @@ fn the_log_says_what_was_purged_for_which_node() {
         "XADD",
         "larder:{shop}:log",
         "*",
+        "i",
+        "x web\u{1b}[31m",
         "z",
         "pages",
         "w",
         "obj.status == 1\n2026 [alert]",
-        "n",
-        "web\u{1b}[31m",
     ]);
     other.wait_for_log(r"cluster: banned by the node web\x1b[31m, zone pages: obj.status == 1\n2026 [alert]");
-    cluster.redis.ask(&["XADD", "larder:{shop}:log", "*", "z", "none", "w", "purge hard all", "n", "web9"]);
+    cluster.redis.ask(&["XADD", "larder:{shop}:log", "*", "i", "x web9", "z", "none", "w", "purge hard all"]);
     assert!(text(&here.ask("PURGE", "/last", "")).ends_with("Known on 2 of 2 nodes\n"));
     assert_eq!(here.count_in_log("by the node web1"), 0, "{}", here.server().error_log());
     assert_eq!(other.count_in_log("by the node web9"), 0, "it has no such zone");
