@@ -80,7 +80,7 @@ impl Zone {
 
     /// What has made a page stale.
     pub fn ended_by(&self, stale: Stale) -> Ended {
-        if self.remembered.is_unsure(stale.since) { Ended::Unsure } else { Ended::Purged }
+        self.remembered.ended_by(stale.since)
     }
 
     /// Puts a page that is stale for a ban in the place of `old`, unless that is stale already, and returns it. `None` if

@@ -85,9 +85,9 @@ impl Remembered {
         self.end(hash, Ended::Purged);
     }
 
-    /// Notes what has made a page stale since `since`.
+    /// Notes that a page is stale since `since`.
     pub(crate) fn end_freshness(&self, hash: u64, since: Time) {
-        self.end(hash, if self.is_unsure(since) { Ended::Unsure } else { Ended::Purged });
+        self.end(hash, self.ended_by(since));
     }
 
     /// Notes that purges of others may have been missed until `now`, for which what is stored is being made stale.
@@ -95,9 +95,10 @@ impl Remembered {
         self.unsure_since.store(now.0, Ordering::Relaxed);
     }
 
-    /// Whether what is stale since then is so as purges may have been missed.
-    pub(crate) fn is_unsure(&self, since: Time) -> bool {
-        since.0 != 0 && self.unsure_since.load(Ordering::Relaxed) == since.0
+    /// What has made a page stale since `since`.
+    pub(crate) fn ended_by(&self, since: Time) -> Ended {
+        let is_unsure = since.0 != 0 && self.unsure_since.load(Ordering::Relaxed) == since.0;
+        if is_unsure { Ended::Unsure } else { Ended::Purged }
     }
 
     fn end(&self, hash: u64, why: Ended) {

@@ -13,7 +13,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use redis::Value;
 use tokio::sync::oneshot;
 
@@ -23,7 +22,7 @@ use crate::keys::Keys;
 use crate::link::{Link, items, text};
 use crate::random::random_word;
 use crate::settings::Settings;
-use crate::share::{Hear, Limits, Line};
+use crate::share::{Hear, Limits, Line, seldom};
 
 /// What nodes know together of certificates.
 pub struct Certificates {
@@ -265,20 +264,13 @@ impl Clerk {
 
 /// Has what the server refuses written to the log, once in a while. Whether it is away is not for this to say.
 fn hear(server: String, keys: String, say: Box<SayLine>) -> Arc<Hear> {
-    let said = Mutex::new(None::<(Fault, Instant)>);
-    Arc::new(move |fault: Option<&Fault>| {
+    seldom(SAID_AGAIN, move |fault| {
         let fault = match fault {
-            None | Some(Fault::Unreachable(_)) => return,
             // What a key of the wrong type is refused with.
-            Some(Fault::WrongType { .. }) => Fault::NoCertificate(keys.clone()),
-            Some(fault) => fault.clone(),
+            Fault::WrongType { .. } => &Fault::NoCertificate(keys.clone()),
+            fault => fault,
         };
-        let mut said = said.lock();
-        let is_new = |(last, at): &(Fault, Instant)| *last != fault || at.elapsed() >= SAID_AGAIN;
-        if said.as_ref().is_none_or(is_new) {
-            say(Level::Warn, &format!("cluster: {server} shares no certificates: it {fault}"));
-            *said = Some((fault, Instant::now()));
-        }
+        say(Level::Warn, &format!("cluster: {server} shares no certificates: it {fault}"));
     })
 }
 

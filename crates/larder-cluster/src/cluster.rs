@@ -12,13 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::carrier::{Carrier, Level};
 use crate::contact::{Contact, Heard, Trust};
-use crate::fault::Fault;
 use crate::forget::{ForgetError, forget};
 use crate::known::Known;
 use crate::place::Place;
 use crate::queue::Queue;
 use crate::settings::Settings;
-use crate::share::{Hear, Share};
+use crate::share::{Hear, Share, seldom};
 use crate::shared::{Shared, Waiter};
 use crate::status::Status;
 use crate::{keeper, reader, writer};
@@ -177,15 +176,8 @@ impl Cluster {
 /// Has what the shelf says of the server written to the log, once in a while. Whether that is away is the reader's to say.
 fn hear(shared: &Arc<Shared>) -> Arc<Hear> {
     let shared = Arc::clone(shared);
-    let said = Mutex::new(None::<(Fault, Instant)>);
-    Arc::new(move |fault: Option<&Fault>| {
-        let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Unreachable(_))) else { return };
-        let mut said = said.lock();
-        let is_new = |(last, at): &(Fault, Instant)| last != fault || at.elapsed() >= SAID_AGAIN;
-        if said.as_ref().is_none_or(is_new) {
-            *said = Some((fault.clone(), Instant::now()));
-            shared.say(Level::Warn, format_args!("keeps no page for the other nodes: it {fault}"));
-        }
+    seldom(SAID_AGAIN, move |fault| {
+        shared.say(Level::Warn, format_args!("keeps no page for the other nodes: it {fault}"));
     })
 }
 

@@ -17,6 +17,21 @@ use crate::settings::Settings;
 /// Hears why the server is of no use, and `None` when it is again.
 pub type Hear = dyn Fn(Option<&Fault>) + Send + Sync;
 
+/// Has `say` hear of a fault when it is another one than the last, and again after this time. That the server cannot be reached is
+/// not for a line to say.
+pub(crate) fn seldom(every: Duration, say: impl Fn(&Fault) + Send + Sync + 'static) -> Arc<Hear> {
+    let said = Mutex::new(None::<(Fault, Instant)>);
+    Arc::new(move |fault: Option<&Fault>| {
+        let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Unreachable(_))) else { return };
+        let mut said = said.lock();
+        let is_new = |(last, at): &(Fault, Instant)| last != fault || at.elapsed() >= every;
+        if said.as_ref().is_none_or(is_new) {
+            *said = Some((fault.clone(), Instant::now()));
+            say(fault);
+        }
+    })
+}
+
 /// The line. Its thread ends when nobody else holds it.
 pub(crate) struct Line {
     work: Mutex<Work>,

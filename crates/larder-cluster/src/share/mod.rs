@@ -25,7 +25,7 @@ use crate::keys::{Keys, PageName};
 use crate::settings::{Settings, Shelf};
 
 pub use line::Hear;
-pub(crate) use line::{Limits, Line};
+pub(crate) use line::{Limits, Line, seldom};
 
 /// The shelf.
 pub struct Share {

@@ -177,6 +177,19 @@ fn a_server_that_is_slow_or_gone_is_skipped_and_its_fault_said() {
     assert_eq!(end.said.lock().last().map(String::as_str), Some("back"));
 }
 
+/// An end that a fake server answers, and its connection.
+fn faked() -> (Fake, End, Talk) {
+    let server = Fake::start();
+    let mut to = settings(&Redis::start(&[]), "a");
+    to.servers[0].port = server.port();
+    let end = End::with(&to, Shelf { deadline: PATIENCE, ..SHELF });
+    // It connects by itself, so that the first look needs not wait for that.
+    let mut talk = server.accept();
+    assert_eq!(talk.next(), ["PING"]);
+    talk.answer("+PONG\r\n");
+    (server, end, talk)
+}
+
 /// The pages that the next looks ask for, which are not answered.
 fn asked(talk: &mut Talk, looks: usize) -> Vec<String> {
     let mut look = || {
@@ -189,10 +202,7 @@ fn asked(talk: &mut Talk, looks: usize) -> Vec<String> {
 
 #[test]
 fn who_asks_is_answered_whatever_comes_of_those_behind_and_nobody_is_asked_for_twice() {
-    let server = Fake::start();
-    let mut to = settings(&Redis::start(&[]), "a");
-    to.servers[0].port = server.port();
-    let end = End::with(&to, Shelf { deadline: PATIENCE, ..SHELF });
+    let (server, end, mut talk) = faked();
     let look = |name: &str| {
         let (share, name) = (Arc::clone(&end.share), page(name));
         let mut look = Box::pin(async move { share.look(&name).await });
@@ -203,10 +213,6 @@ fn who_asks_is_answered_whatever_comes_of_those_behind_and_nobody_is_asked_for_t
     let there = |look: Look| matches!(look, Look::There(Value { bytes, .. }) if bytes == b"page");
     let key = |name: &str| format!("larder:{{shop}}:page:pages:{:032x}", page(name).hash);
     let page_of_a_minute = ":60000\r\n$4\r\npage\r\n";
-    // It connects by itself, so that the first look needs not wait for that.
-    let mut talk = server.accept();
-    assert_eq!(talk.next(), ["PING"]);
-    talk.answer("+PONG\r\n");
     let before = look("before");
     assert_eq!(asked(&mut talk, 1), [key("before")]);
     let (first, second) = (look("first"), look("second"));
@@ -227,13 +233,7 @@ fn who_asks_is_answered_whatever_comes_of_those_behind_and_nobody_is_asked_for_t
 
 #[test]
 fn an_answer_to_another_question_ends_the_connection() {
-    let server = Fake::start();
-    let mut to = settings(&Redis::start(&[]), "a");
-    to.servers[0].port = server.port();
-    let end = End::with(&to, Shelf { deadline: PATIENCE, ..SHELF });
-    let mut talk = server.accept();
-    assert_eq!(talk.next(), ["PING"]);
-    talk.answer("+PONG\r\n");
+    let (server, end, talk) = faked();
     let look = |talk: Option<Talk>, answer: &str| {
         std::thread::scope(|threads| {
             let look = threads.spawn(|| end.look_once("page"));
